@@ -22,8 +22,8 @@ from index.records import EncodedQuery, Floats
 
 HASHING_MODEL = "hashing"
 MODEL_FILES = ("modules.json", "config.json", "adapter_config.json")
-"""A model of sentence-transformers has the first file or the first two, and a model of transformers the second. The
-third is that of an adapter to another model, which sentence-transformers loads where the package `peft` is installed.
+"""A model of sentence-transformers has the first file or the first two, and a model of transformers the second. An
+adapter to another model has the third; sentence-transformers loads it where the package `peft` is installed.
 """
 
 log = structlog.get_logger()

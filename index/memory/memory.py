@@ -211,6 +211,8 @@ class Memory:
 
     def of_query(self, keys: Ints, query_key: str) -> Mask:
         """Return which of the memory keys at these positions (m,) are of this query, the anonymous ones too."""
+        if not len(keys):
+            return np.zeros(0, np.bool_)
         queries, anonymous = self.table["query"][keys], anonymous_key(query_key)
         each = np.unique(queries)
         names = self.growable_names.rows[each].tolist()

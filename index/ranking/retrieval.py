@@ -8,6 +8,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -87,7 +88,7 @@ class Query:
         """Whether keys are compared with the query vector."""
         return self.encoded and self.mode is not Mode.WORDS
 
-    @property
+    @cached_property
     def query_key(self) -> str:
         """The query key of the text as it was typed."""
         return as_query_key(self.text if self.typed is None else self.typed)

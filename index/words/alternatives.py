@@ -269,7 +269,11 @@ def _within(position: int, word: Word, vocabulary: Vocabulary) -> list[Substitut
 
 
 def _beside(word: Word, one: Substitute, vocabulary: Vocabulary) -> Substitute:
-    """Return a substitute with the score of a part within a word, and an idf that does not lower that of the word."""
+    """Return a part of a word as its substitute, with the factor of parts, and at least the idf of the word.
+
+    The weight of a word is the smallest idf among its own and those of its alternatives, so a part must not lower it. A
+    more frequent part has a smaller factor instead.
+    """
     own = vocabulary.idf(vocabulary.term_count(word.term))
     factor = PART_WITHIN_FACTOR * one.factor * min(1.0, one.idf / own)
     return replace(one, idf=max(own, one.idf), factor=factor)

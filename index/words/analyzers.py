@@ -30,7 +30,7 @@ CONSONANT = f"[^{IN_A}{IN_E}{IN_I}{IN_O}{IN_U} ]"
 BETWEEN = f"(?:{CONSONANT}+|(?<=[^ ]{{3}}))"
 IN_EE, IN_OES = f"[{IN_E}][{IN_E}]", f"[{IN_O}][{IN_E}][sS]"
 FRENCH_NOUNS = "bouch chauss chemin contr crim donn foul lign pens port poup tranch vall vend".split()
-"""Frequent nouns in `ée` whose meaning is another than that of the word without it, such as `cheminée`."""
+"""Frequent nouns in `ée` that mean something else than the word without the ending: `cheminée` is no `chemin`."""
 NO_FRENCH_NOUN = "".join(rf"(?<!\b{noun}{IN_EE})" for noun in FRENCH_NOUNS)
 ENDINGS: dict[str, Sequence[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]]]] = {
     "french": [

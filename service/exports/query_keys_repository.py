@@ -14,8 +14,8 @@ RENEWED = "0015"
 def renew_query_keys(connection: Connection, collection_id: int, schema: str) -> None:
     """Give all feedback of a collection the query keys of this release, as the migration 0015 does.
 
-    schema: that of the export. Of two judgments of a rater that are of one query and document then, the later one
-    stays.
+    schema: the schema of the export. Where two judgments of a rater become judgments of the same query and document,
+    the later one stays.
     """
     if schema >= RENEWED:
         return

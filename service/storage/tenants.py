@@ -2,8 +2,8 @@
 
 The stored name is `filter:DIGITS:NAME`, with eight digits of the SHA-256 of the filter. The part before NAME is the
 tenant. An event or a search of a tenant without a client has the tenant alone. Keys without a filter store names as
-they are written; their tenant is an empty text. A name of such a key that looks like that of a tenant is stored as
-`filter:--------:NAME`, so that nobody can write in the name of a tenant.
+they are written; their tenant is an empty text. If such a key sends a name of this form, `filter:--------:NAME` is
+stored, so that nobody can write in the name of a tenant.
 """
 
 import hashlib
@@ -20,7 +20,7 @@ SIZE = len(FILTERED) + FILTER_DIGITS + 1
 NO_TENANT = ""
 """Stands for the tenant of keys without a filter."""
 ESCAPE = f"{FILTERED}{'-' * FILTER_DIGITS}:"
-"""What a stored name of no tenant begins with if it looks like that of a tenant. No filter has these digits."""
+"""The beginning of a stored name that a key without a filter sent in the form of a tenant's. No filter has it."""
 
 
 def tenant_of_filter(filter: str | None) -> str:
