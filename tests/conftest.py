@@ -18,6 +18,7 @@ from hypothesis import settings
 
 from benchmarks.postgres import PostgresServer, running_server
 from tests.postgres_servers import ALL_TESTS, make_schema, serve_all_tests
+from tests.shared_statements import share_statements
 
 ended_last = ExitStack()
 settings.register_profile("repeatable", derandomize=True, database=None)
@@ -47,6 +48,7 @@ def pytest_configure(config: pytest.Config) -> None:
     A shell that starts a command in the background lets it ignore Ctrl-C, and processes inherit that.
     """
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    share_statements()
     if not os.environ.get(ALL_TESTS):
         return
     if not hasattr(config, "workerinput"):  # the first of the processes
