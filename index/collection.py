@@ -158,7 +158,8 @@ class Collection:
     def judge(self, text: str, document_id: str, grade: float) -> None:
         """Store a judgment: a grade above 0 for a relevant document, below 0 for an irrelevant one, 0 to remove it.
 
-        grade: a number from -4 to 4, also with decimals. The next search uses it as memory; `fit` learns from it.
+        grade: a number from -4 to 4, also with decimals. The next search uses it as memory. `fit` learns from it; there
+        a grade below 0 counts like no grade.
         Raises KeyError for an unknown document, and InvalidArgument for a text of white space alone and for another
         grade.
         """

@@ -234,6 +234,12 @@ def test_too_little_feedback_is_an_error_that_says_how_much_is_needed(animals: C
     assert (caught.value.have, caught.value.need) == (1, 20)
 
 
+@pytest.mark.parametrize("measure", ["nonsense", "ERR@10"])
+def test_evaluation_refuses_a_measure_that_cannot_be_computed(animals: Collection, measure: str) -> None:
+    with pytest.raises(SearchError, match=measure):
+        animals.evaluate({"good pet": {"dog": 1}}, [measure])
+
+
 def test_evaluation_does_not_see_the_judgments_of_its_own_queries(animals: Collection) -> None:
     qrels = {"good pet": {"dog": 1}}
     before = animals.evaluate(qrels, ["RR"])

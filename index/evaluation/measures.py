@@ -3,7 +3,9 @@
 from collections.abc import Mapping, Sequence
 
 import ir_measures
+from ir_measures.providers import FallbackProvider
 
+from index.errors import InvalidArgument
 from index.evaluation.significance import Comparison, compare
 
 Qrels = Mapping[str, Mapping[str, int]]
@@ -12,15 +14,26 @@ Run = Mapping[str, Sequence[str]]
 """Query -> documents, best first."""
 
 DEFAULT_MEASURES = ("nDCG@10", "R@100")
+PROVIDER = FallbackProvider(  # type: ignore[no-untyped-call]
+    [one for one in ir_measures.DefaultPipeline.providers if one is not ir_measures.gdeval]
+)
+"""The installed providers of ir-measures but gdeval, which starts a Perl program that the package lacks."""
 
 
 def parse_measure(name: str) -> ir_measures.Measure:
-    """Return the measure that prints as `name`, such as nDCG@10 or R@100; raises ValueError for an unknown name."""
+    """Return the measure that prints as `name`, such as nDCG@10 or R@100.
+
+    Raises InvalidArgument for a name that ir-measures does not know, and for a measure that no installed provider
+    computes, such as R without a cut-off.
+    """
     try:
         measure = ir_measures.parse_measure(name)
         str(measure)  # ir-measures finds an unknown parameter only when the measure prints
-    except (NameError, ValueError, TypeError, SyntaxError, KeyError) as error:
-        raise ValueError(f"unknown measure {name!r}") from error
+        is_supported = PROVIDER.supports(measure)  # type: ignore[no-untyped-call]
+    except (NameError, ValueError, TypeError, SyntaxError, KeyError, AttributeError, AssertionError) as error:
+        raise InvalidArgument(f"unknown measure {name!r}") from error
+    if not is_supported or any(measure.params.get(least, 1) < 1 for least in ("cutoff", "rel")):
+        raise InvalidArgument(f"the measure {name!r} cannot be computed")  # pytrec-eval aborts at a cut-off of 0
     return measure
 
 
@@ -39,7 +52,7 @@ def measure_run(run: Run, qrels: Qrels, names: Sequence[str] = DEFAULT_MEASURES)
         for query in judged
         if run.get(query)
     }
-    for metric in ir_measures.iter_calc(list(set(measures.values())), judged, scored):
+    for metric in PROVIDER.iter_calc(list(set(measures.values())), judged, scored):
         for name in (name for name, measure in measures.items() if measure == metric.measure):
             values[name][metric.query_id] = float(metric.value)
     return values

@@ -4,7 +4,8 @@ Sees arrays, never models or documents. A reward at a position depends on the do
 assumption), so it is weighted by the ratio of the probabilities of this prefix under both policies: reward interaction
 inverse propensity scoring (McInerney et al. 2020). The estimators are importance sampling (Horvitz and Thompson 1952),
 its self-normalised form (Swaminathan and Joachims 2015), and the doubly robust form (Dudik et al. 2011; Kiyohara et al.
-2022). Each gives a value per list; their mean is the estimate, and Student's t of the values is its interval.
+2022). Each gives a value per list; their mean is the estimate, and Student's t of the values is its interval, wider
+where few rewards carry the estimate (`rare_events`).
 An estimate whose weight few lists carry has no interval: it would be too narrow. Neither has an estimate whose mean
 weight is too far from 1, because lists that carry weight are missing from the log.
 
@@ -18,6 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from index.evaluation.rare_events import least_margins
 from index.evaluation.significance import interval
 
 Doubles = NDArray[np.float64]
@@ -151,11 +153,23 @@ class Estimate:
         }
 
 
-def estimate(values: Doubles, effective_sample_size: float, sampled: float, misfit: str | None = None) -> Estimate:
-    """Return the estimate of the values (M,) of an estimator, M > 0. sampled: the lists in a sampled order."""
+def estimate(
+    values: Doubles,
+    effective_sample_size: float,
+    sampled: float,
+    misfit: str | None = None,
+    margins: tuple[float, float] = (0.0, 0.0),
+) -> Estimate:
+    """Return the estimate of the values (M,) of an estimator, M > 0.
+
+    sampled: the lists in a sampled order. margins: how far an interval reaches at least, below and above the mean.
+    """
     least = max(LEAST_SIZE, RELIABLE_SHARE * sampled)
-    found = interval(values) if effective_sample_size >= least and misfit is None else None
-    return Estimate(float(values.mean()), found, len(values), effective_sample_size, least, misfit)
+    mean, found = float(values.mean()), None
+    if effective_sample_size >= least and misfit is None:
+        low, high = interval(values)
+        found = min(low, mean - margins[0]), max(high, mean + margins[1])
+    return Estimate(mean, found, len(values), effective_sample_size, least, misfit)
 
 
 def compared(rewards: Doubles, a: Replay, b: Replay, sampled: float) -> Mapping[str, Mapping[str, Estimate]]:
@@ -164,14 +178,20 @@ def compared(rewards: Doubles, a: Replay, b: Replay, sampled: float) -> Mapping[
     sampled: the number of lists whose order was sampled, or its expectation: the others have the logging model's own
     order.
     """
-    found: dict[str, dict[str, Estimate]] = {"a": {}, "b": {}, "difference": {}}
-    sizes = a.effective_sample_size, b.effective_sample_size
-    misfits = a.misfit, b.misfit
+    weights = {"a": a.ratios, "b": b.ratios, "difference": b.ratios - a.ratios}
+    sizes = {"a": a.effective_sample_size, "b": b.effective_sample_size}
+    sizes["difference"] = min(sizes.values())
+    misfits = {"a": a.misfit, "b": b.misfit, "difference": a.misfit or b.misfit}
+    margins = {side: least_margins(rewards, own) for side, own in weights.items()}
+    spreads = {side: float((own * rewards).sum(axis=1).std()) for side, own in weights.items()}
+    found: dict[str, dict[str, Estimate]] = {side: {} for side in weights}
     for name, estimator in ESTIMATORS.items():
         left, right = estimator(rewards, a), estimator(rewards, b)
-        found["a"][name] = estimate(left, sizes[0], sampled, misfits[0])
-        found["b"][name] = estimate(right, sizes[1], sampled, misfits[1])
-        found["difference"][name] = estimate(right - left, min(sizes), sampled, misfits[0] or misfits[1])
+        for side, values in (("a", left), ("b", right), ("difference", right - left)):
+            # the margins are of importance sampling; an estimator with a lower spread needs less
+            share = min(1.0, float(values.std()) / spreads[side]) if spreads[side] else 1.0
+            below, above = (share * margin for margin in margins[side])
+            found[side][name] = estimate(values, sizes[side], sampled, misfits[side], (below, above))
     return found
 
 

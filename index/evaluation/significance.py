@@ -106,7 +106,12 @@ def compare(measure: str, a: Mapping[str, float], b: Mapping[str, float]) -> Com
 
 
 def interval(values: NDArray[np.float64]) -> tuple[float, float]:
-    """Return the interval of the mean of values (n,) at CONFIDENCE by Student's t; (mean, mean) for fewer than 2."""
+    """Return the interval of the mean of values (n,) at CONFIDENCE by Student's t; (mean, mean) for fewer than 2.
+
+    Equal values give (mean, mean) too: they have no spread. Measures of rankings are computed and not drawn, so two
+    rankings without a difference on any query are equal on these queries, and the gate needs queries that changed. Rare
+    events such as clicks need a margin (`rare_events.least_margins`).
+    """
     mean = float(values.mean()) if len(values) else 0.0
     if len(values) < 2 or np.ptp(values) <= LEAST_SPREAD:
         return mean, mean

@@ -53,7 +53,7 @@ class Scored:
             attention, mask = head(batch.query, batch.candidates), np.asarray(batch.candidates.mask)
             features.append(head.tree_features(attention, batch.candidates)[mask])
             logits.append(np.asarray(attention.logits)[:, :-1][mask])
-            grades.append(np.rint(np.maximum(batch.gains[mask], 0)).astype(np.int64))
+            grades.append(np.rint(batch.gains[mask]).astype(np.int64))
             counts.append(mask.sum(axis=1))
             confidence.append(batch.confidence)
         return cls(*(np.concatenate(each) for each in (features, logits, grades, counts, confidence)))

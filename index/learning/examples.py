@@ -61,15 +61,16 @@ class InContext:
 class Feedback:
     """All feedback on one query: gains of documents, and for clicks also the impressions of all documents.
 
-    query_key is the unit of splitting and of memory. gains are grades; the gain of clicks is their sum over clients and
-    lists. shown counts the impressions of every document over all logged lists of the query, with and without clicks;
-    it is None for judgments, for which positions do not matter. clicks counts the clicks on these impressions. examined
-    are the rows at most one position below the lowest click on their list, which were surely examined; None if unknown.
-    sessions are the sessions marked as solved. confidence, in (0, 1], is the weight of the query in the loss. contexts
-    are its newest lists with a click and a context; training reads them for the parameter `context` alone. explored are
-    explored lists, only for a run that learns from them. vector is the unit vector of the text that searches encode,
-    after corrections. memory_vector is the unit vector of the typed text, None if searches encode that text. known is
-    the share of the tokens of the encoded text that the encoder knows, 0 if no text was encoded.
+    query_key is the unit of splitting and of memory. gains are grades, below 0 for an irrelevant document; the gain of
+    clicks is their sum over clients and lists. shown counts the impressions of every document over all logged lists of
+    the query, with and without clicks; it is None for judgments, for which positions do not matter. clicks counts the
+    clicks on these impressions. examined are the rows at most one position below the lowest click on their list, which
+    were surely examined; None if unknown. sessions are the sessions marked as solved. confidence, in (0, 1], is the
+    weight of the query in the loss. contexts are its newest lists with a click and a context; training reads them for
+    the parameter `context` alone. explored are explored lists, only for a run that learns from them. vector is the unit
+    vector of the text that searches encode, after corrections. memory_vector is the unit vector of the typed text, None
+    if searches encode that text. known is the share of the tokens of the encoded text that the encoder knows, 0 if no
+    text was encoded.
     """
 
     query_key: str
@@ -136,7 +137,7 @@ def with_search_vectors(
 
 @dataclass(frozen=True)
 class Example:
-    """One training query; gains, log_propensity and solved are (N,), aligned with its candidates.
+    """One training query; gains >= 0, log_propensity and solved are (N,), aligned with its candidates.
 
     slates: its explored lists, None for an example of another interpretation.
     """
@@ -210,7 +211,7 @@ def make_example(
     if implicit:
         candidates = _only(candidates, np.sort(shown))
     found = generation.rows[candidates.doc_indices]
-    gains = np.asarray([feedback.gains.get(row, 0.0) for row in found.tolist()], np.float32)
+    gains = gains_of(feedback, found)
     propensity = log_propensity(feedback.shown, curve, found)
     return Example(feedback, candidates, gains, propensity, _solved(feedback.sessions, curve, found))
 
@@ -252,6 +253,14 @@ def _click_candidates(feedback: Feedback, naive: bool) -> list[int]:
     examined = feedback.examined if naive and feedback.examined is not None else shown.keys()
     solved = {row for session in feedback.sessions for row in session.shown}
     return sorted(set(feedback.gains) | set(examined) | solved)
+
+
+def gains_of(feedback: Feedback, rows: Ints) -> Floats:
+    """Return (N,) max(grade, 0) of each document, 0 without feedback.
+
+    The loss makes a distribution of the gains (docs/math.md, 7). A negative grade would take weight from the sum.
+    """
+    return np.asarray([max(0.0, feedback.gains.get(row, 0.0)) for row in rows.tolist()], np.float32)
 
 
 def log_propensity(shown: Showings | None, curve: Floats | None, rows: Ints) -> Floats:

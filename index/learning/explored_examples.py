@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from index.generation.generation import Generation
-from index.learning.examples import Example, Feedback
+from index.learning.examples import Example, Feedback, gains_of
 from index.learning.slates import rewards_above_baseline, slate_arrays
 from index.ranking.retrieval import retrieve
 from index.records import Floats
@@ -28,9 +28,8 @@ def make_explored_examples(
         rows = sorted({row for each in slates for row in each.rows})
         required = generation.doc_indices(np.asarray(rows, np.int64))
         candidates = retrieve(generation, one.as_query(count=count), project(one.vector), required=required)
-        found = generation.rows[candidates.doc_indices].tolist()
-        arrays = slate_arrays(slates, own, {row: place for place, row in enumerate(found)})
-        gains = np.asarray([one.gains.get(row, 0.0) for row in found], np.float32)
+        found = generation.rows[candidates.doc_indices]
+        arrays = slate_arrays(slates, own, {row: place for place, row in enumerate(found.tolist())})
         none = np.zeros(len(found), np.float32)
-        examples.append(Example(one, candidates, gains, none, none, arrays))
+        examples.append(Example(one, candidates, gains_of(one, found), none, none, arrays))
     return examples

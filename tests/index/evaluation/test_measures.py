@@ -4,6 +4,7 @@ from math import log2
 
 import pytest
 
+from index.errors import InvalidArgument
 from index.evaluation.measures import compare_runs, measure_run, parse_measure
 
 QRELS = {"q": {"a": 2, "b": 1, "c": 0}}
@@ -53,7 +54,16 @@ def test_a_measure_prints_as_it_is_written() -> None:
 
 @pytest.mark.parametrize("name", ["nonsense", "", "nDCG@x", "nDCG@-1", "foo(", "1+1", "nDCG@10 R@5", "nDCG(x=1)@3"])
 def test_an_unknown_measure_is_named_in_the_error(name: str) -> None:
-    with pytest.raises(ValueError, match="unknown measure") as caught:
+    with pytest.raises(InvalidArgument, match="unknown measure") as caught:
+        parse_measure(name)
+    assert repr(name) in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "name", ["ERR@10", "nDCG(dcg='exp-log2')@10", "RBP", "AP_IA", "R", "nDCG@0", "RR@0", "Judged@0", "AP(rel=0)"]
+)
+def test_a_measure_that_no_provider_computes_is_refused_by_name(name: str) -> None:
+    with pytest.raises(InvalidArgument, match="measure") as caught:
         parse_measure(name)
     assert repr(name) in str(caught.value)
 

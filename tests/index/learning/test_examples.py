@@ -97,6 +97,15 @@ def test_a_removed_judged_document_is_left_out(generation: Generation) -> None:
     assert example.gains.sum() == 1.0
 
 
+def test_a_grade_below_0_is_no_gain(generation: Generation) -> None:
+    found = example_of(generation, replace(JUDGED, gains={0: 1.0, 5: -3.0}), count=6)
+    assert dict(zip(rows(generation, found), found.gains.tolist(), strict=True)) == {0: 1.0} | dict.fromkeys(
+        range(1, 6), 0.0
+    )
+    rejected = replace(JUDGED, gains={5: -3.0})
+    assert make_examples(generation, [rejected], lambda vector: vector[None], 6) == []
+
+
 # --- Clicks ---
 
 

@@ -108,6 +108,13 @@ def test_only_the_shares_of_the_gains_matter(learned: Run, collection: Generatio
     assert fitted.report["held_out"]["nDCG@10"]["b"] > 0.8
 
 
+@pytest.mark.parametrize("grade", [-0.9, -1.0, -4.0])
+def test_grades_below_0_change_no_bit(learned: Run, collection: Generation, grade: float) -> None:
+    feedback = [replace(one, gains={(min(one.gains) + 7) % COUNT: grade} | one.gains) for one in asked(shifted=True)]
+    fitted, _ = run(collection, feedback)
+    assert bits(fitted.head) == bits(learned[0].head)
+
+
 # --- Where there is nothing to learn ---
 
 
