@@ -36,21 +36,48 @@ class ReadingOptions:
 
 
 class Synonyms:
-    """The synonyms of a collection. Equal by identity, so that options with them can be cached."""
+    """The synonyms of a collection. Equal by identity, so that options with them can be cached.
 
-    def __init__(self, replacements: Mapping[str, Sequence[str]]) -> None:
-        """replacements: word or words, in lower case -> the words or phrases that may replace it."""
+    A word of a query has the synonyms that are declared for it. If there are none, it has those of all declared words
+    with its term: the other forms of its word, as documents match them.
+    """
+
+    def __init__(self, replacements: Mapping[str, Sequence[str]], language: str = "none") -> None:
+        """replacements: word or words, in lower case -> the words or phrases that may replace it.
+
+        language: the language of the collection (`index.words.analyzers`), which has the terms of words.
+        """
+        self._analyzer = analyzer_for(language)
         self._replacements = {tuple(text.split()): list(others) for text, others in replacements.items()}
         self._longest = max(map(len, self._replacements), default=0)
+        self._declared: dict[tuple[str, ...], list[tuple[str, ...]]] = {}
+        for words in self._replacements:
+            self._declared.setdefault(self._terms(words), []).append(words)
 
     def of(self, words: Sequence[str]) -> list[tuple[int, int, str]]:
-        """Return (first, end, replacement) for each replacement of the words [first, end) of a query."""
+        """Return (first, end, replacement) for each replacement of the words [first, end) of a query, in lower case."""
+        terms = self._terms(words)
         return [
             (first, end, other)
             for first in range(len(words))
             for end in range(first + 1, min(first + self._longest, len(words)) + 1)
-            for other in self._replacements.get(tuple(words[first:end]), ())
+            for other in self._others(tuple(words[first:end]), terms[first:end])
         ]
+
+    def _others(self, words: tuple[str, ...], terms: tuple[str, ...]) -> Sequence[str]:
+        """Return the replacements of words with these terms."""
+        own = self._replacements.get(words)
+        if own is not None:
+            return own
+        of_terms: dict[tuple[str, ...], str] = {}  # two forms of a replacement would count twice
+        for declared in self._declared.get(terms, ()):
+            for other in self._replacements[declared]:
+                of_terms.setdefault(self._terms(other.split()), other)
+        return [other for others, other in of_terms.items() if others != terms]
+
+    def _terms(self, words: Sequence[str]) -> tuple[str, ...]:
+        """Return the term of each word: the word itself if the analyzer leaves nothing of it."""
+        return tuple((self._analyzer.analyze(word) or [word])[0] for word in words)
 
 
 EXACTLY = ReadingOptions()

@@ -61,7 +61,7 @@ class CollectionSettings:
             uncorrected=frozenset(folded(word) for word in given.get("off_words", [])),
             uncorrected_fields=frozenset(Field(name) for name in given.get("off_fields", [])),
             stop_words=frozenset(folded(word) for word in self.stop_words),
-            synonyms=_synonyms(self.synonyms.values()) if self.synonyms else None,
+            synonyms=_synonyms(self.synonyms.values(), self.language) if self.synonyms else None,
             compounds=self.language in COMPOUNDING,
         )
 
@@ -100,7 +100,7 @@ class CollectionSettings:
         return DecayClock(today() if day is None else day, self.memory_half_life_days)
 
 
-def _synonyms(entries: Iterable[Mapping[str, Any]]) -> Synonyms:
+def _synonyms(entries: Iterable[Mapping[str, Any]], language: str) -> Synonyms:
     """Return the replacements of all entries: both ways, or from one word to the others."""
     replacements: dict[str, list[str]] = {}
     for entry in entries:
@@ -108,7 +108,7 @@ def _synonyms(entries: Iterable[Mapping[str, Any]]) -> Synonyms:
         sources = words if entry.get("from") is None else [folded(entry["from"])]
         for source in sources:
             replacements.setdefault(source, []).extend(word for word in words if word != source)
-    return Synonyms(replacements)
+    return Synonyms(replacements, language)
 
 
 def today() -> int:
