@@ -1,7 +1,9 @@
 """Makes the keys and the value of documents: cuts their texts, and encodes each distinct text once."""
 
-from collections.abc import Collection, Sequence
+from collections import ChainMap
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Protocol
 
 import numpy as np
@@ -14,8 +16,11 @@ from index.records import Document, Floats, Key, KeyKind
 class PassageProgress(Protocol):
     """Receives the progress of encoding documents. Calls come from several threads."""
 
-    def plan_passages(self, documents: int, passages: int) -> None:
-        """Add documents that were cut, and their number of passages. Passages include titles and sentences."""
+    def plan_passages(self, documents: int, passages: int, kept: int = 0) -> None:
+        """Add documents that were cut, and their number of passages. Passages include titles and sentences.
+
+        passages: those to encode. kept: those whose stored vectors are taken.
+        """
         ...
 
     def advance_passages(self, count: int) -> None:
@@ -29,6 +34,12 @@ class EncodedDocument:
 
     keys: list[Key]
     value: Floats
+
+
+Version = tuple[Document, EncodedDocument]
+"""A document with the vectors that were made of it."""
+Plan = list[tuple[KeyKind, Span]]
+"""The kinds and the places of the keys of a document, with the texts to encode."""
 
 
 def words_of(document: Document) -> str:
@@ -49,25 +60,50 @@ def encode_documents(
     documents: Sequence[Document],
     kinds: Collection[KeyKind],
     progress: PassageProgress | None = None,
+    stored: Mapping[str, Version] = MappingProxyType({}),
 ) -> list[EncodedDocument]:
-    """Return keys and value of each document. A text that several documents share, such as a title, is encoded once."""
-    planned = []
+    """Return keys and value of each document. A text that several documents share, such as a title, is encoded once.
+
+    stored: id -> earlier version of the document, with vectors of this encoder. A text that is a text of the earlier
+    version, to the character, is not encoded: it has the vector that it had.
+    """
+    planned: list[tuple[Plan, dict[str, Floats]]] = []
     distinct: set[str] = set()
     for document in documents:
         before = len(distinct)
-        planned.append(_plan(encoder, document, kinds))
-        distinct.update(span.encoded_text for _, span in planned[-1])
+        plan = _plan(encoder, document, kinds)
+        known = _known_vectors(encoder, document, plan, kinds, stored.get(document.id))
+        planned.append((plan, known))
+        own = {span.encoded_text for _, span in plan}
+        distinct |= own - known.keys()
         if progress:
-            progress.plan_passages(1, len(distinct) - before)
+            progress.plan_passages(1, len(distinct) - before, len(own & known.keys()))
     texts = sorted(distinct)
     encoded = encoder.encode(texts, progress.advance_passages) if progress else encoder.encode(texts)
     vectors = dict(zip(texts, encoded, strict=True))
-    return [_encoded(plan, vectors, encoder.dim) for plan in planned]
+    return [_encoded(plan, ChainMap(known, vectors), encoder.dim) for plan, known in planned]
 
 
-def _plan(encoder: Encoder, document: Document, kinds: Collection[KeyKind]) -> list[tuple[KeyKind, Span]]:
+def _known_vectors(
+    encoder: Encoder, document: Document, plan: Plan, kinds: Collection[KeyKind], stored: Version | None
+) -> dict[str, Floats]:
+    """Return text -> vector of the earlier version of a document.
+
+    The texts of stored keys are found by their places. A key at a place where this cutter cuts none has no known text.
+    """
+    if stored is None:
+        return {}
+    version, vectors = stored
+    is_same = (version.title, version.text) == (document.title, document.text)
+    at = {(key.kind, key.start, key.end): key.vector for key in vectors.keys}
+    earlier = plan if is_same else _plan(encoder, version, kinds)
+    places = [((kind, span.start, span.end), span.encoded_text) for kind, span in earlier]
+    return {text: at[place] for place, text in places if place in at}
+
+
+def _plan(encoder: Encoder, document: Document, kinds: Collection[KeyKind]) -> Plan:
     title = (document.title or "").strip()
-    plan: list[tuple[KeyKind, Span]] = []
+    plan: Plan = []
     if title and KeyKind.TITLE in kinds:
         plan.append((KeyKind.TITLE, Span(0, len(document.title or ""), title)))
     if KeyKind.PASSAGE in kinds:
@@ -77,6 +113,6 @@ def _plan(encoder: Encoder, document: Document, kinds: Collection[KeyKind]) -> l
     return plan
 
 
-def _encoded(plan: list[tuple[KeyKind, Span]], vectors: dict[str, Floats], dim: int) -> EncodedDocument:
+def _encoded(plan: Plan, vectors: Mapping[str, Floats], dim: int) -> EncodedDocument:
     keys = [Key(kind, vectors[span.encoded_text], span.start, span.end) for kind, span in plan]
     return EncodedDocument(keys, document_value(keys, dim))

@@ -68,6 +68,7 @@ class BatchOutcome(Answer):
         failed=0,
         unchanged=0,
         passages=1,
+        passages_kept=0,
         errors=[],
         items=[{"index": 0, "id": "doc-7", "status": 201, "code": None}],
     )
@@ -84,6 +85,8 @@ class BatchOutcome(Answer):
     """The number of documents with the content that was stored before; they were not encoded again."""
     passages: int
     """The number of passages that were encoded."""
+    passages_kept: int
+    """The number of passages whose texts did not change; they kept their vectors and were not encoded."""
     errors: list[ItemOutcome]
     """The first 1,000 refused items."""
     items: list[ItemOutcome]

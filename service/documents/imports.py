@@ -151,7 +151,7 @@ def _import(
             progress.advance(len(batch) - len(accepted.sequences))
             publish_words(runtime, state, accepted.sequences, progress)
         make_searchable(runtime, state, sequences, progress.advance, progress)
-    return outcome.result() | {"passages": progress.passages_done}
+    return outcome.result() | progress.passage_counts
 
 
 class Outcome:

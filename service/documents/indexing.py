@@ -22,6 +22,7 @@ from service.documents import repository
 from service.documents.acceptance import Accepted, accept, summary
 from service.documents.cluster_encoding import BULK, ClusterFailed, encoded_on_cluster
 from service.documents.interruptions import noting_interruption
+from service.documents.stored_versions_repository import stored_versions
 from service.documents.words_first import publish_words, withdrawn_if_canceled
 from service.http.answers import TaskType
 from service.http.problems import INSUFFICIENT_STORAGE, Problem
@@ -78,7 +79,7 @@ def _work(runtime: Runtime, state: CollectionState, accepted: Accepted) -> Work:
         with withdrawn_if_canceled(runtime, state, accepted.sequences):
             progress.check()  # a task that was canceled while it waited publishes nothing
             make_searchable(runtime, state, accepted.sequences, progress.advance, progress, words_first)
-        return summary(accepted) | {"items": accepted.items, "passages": progress.passages_done}
+        return summary(accepted) | {"items": accepted.items} | progress.passage_counts
 
     return work
 
@@ -149,8 +150,14 @@ def _make_searchable(
     passages: PassageProgress | None,
     meanwhile: Callable[[], None],
 ) -> list[str]:
-    """Return the ids of the documents that were deleted or replaced while they were encoded."""
+    """Return the ids of the documents that were deleted or replaced while they were encoded.
+
+    Documents whose texts have stored vectors come first, so that they wait for no encoder.
+    """
     state.require_encoder(runtime.encoder)
+    with runtime.database.read() as connection:
+        known = set(repository.pending_with_stored_texts(connection, state.id, sequences))
+    sequences = sorted(sequences, key=lambda sequence: sequence not in known)
     done = 0
     left_out: list[str] = []
 
@@ -163,10 +170,11 @@ def _make_searchable(
                 done += count
                 advance(count)
 
-    if runtime.settings.ray_encoders and len(sequences) >= BULK:
+    publish(_encoded_here(runtime, state, passages, sequences[: len(known)], _nothing))
+    if runtime.settings.ray_encoders and len(sequences) - done >= BULK:
         meanwhile()
         try:
-            publish(_encoded_on_cluster(runtime, state, passages, sequences, lambda: advance(0)))
+            publish(_encoded_on_cluster(runtime, state, passages, sequences[done:], lambda: advance(0)))
         except ClusterFailed as error:
             log.warning("encoded_by_the_service", documents=len(sequences) - done, reason=str(error))
         meanwhile = _nothing
@@ -234,9 +242,9 @@ class _Turn:
         self._progress, self._before = progress, before
         self.ended = Event()
 
-    def plan_passages(self, documents: int, passages: int) -> None:
+    def plan_passages(self, documents: int, passages: int, kept: int = 0) -> None:
         if self._progress is not None:
-            self._progress.plan_passages(documents, passages)
+            self._progress.plan_passages(documents, passages, kept)
 
     def advance_passages(self, count: int) -> None:
         if self._progress is not None:
@@ -269,7 +277,9 @@ def _encoded(runtime: Runtime, state: CollectionState, turn: _Turn, sequences: S
     """Return sequence -> document and vectors, for the documents that are still pending."""
     try:
         records = _records(runtime, sequences)
-        encoded = encode_documents(runtime.encoder, list(records.values()), state.settings.kinds, turn)
+        with runtime.database.read() as connection:
+            stored = stored_versions(connection, state.id, [record.id for record in records.values()])
+        encoded = encode_documents(runtime.encoder, list(records.values()), state.settings.kinds, turn, stored)
     finally:
         turn.ended.set()
     return dict(zip(records, zip(records.values(), encoded, strict=True), strict=True))

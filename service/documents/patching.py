@@ -14,6 +14,7 @@ from service.documents import repository
 from service.documents.acceptance import content_of, noting_replacements
 from service.documents.indexing import Change, make_searchable, write_documents
 from service.documents.schemas import DocumentIn, DocumentPatch
+from service.documents.stored_versions_repository import stored_versions
 from service.http.input_errors import input_errors
 from service.http.problems import MAX_ERRORS, Problem, not_found
 from service.runtime.collection import CollectionState
@@ -85,6 +86,6 @@ def _written_with_stored_vectors(
     connection: Connection, state: CollectionState, document: dict[str, Any]
 ) -> Change | None:
     """Write a document with the vectors that it has; return None if they are not stored, or damaged."""
-    row = repository.rows_by_id(connection, state.id, [document["id"]])[document["id"]]
-    vectors = repository.stored_vectors(connection, row)
-    return None if vectors is None else write_documents(connection, state, [(DocumentRecord(**document), vectors)])
+    found = stored_versions(connection, state.id, [document["id"]])
+    changed = [(DocumentRecord(**document), vectors) for _, vectors in found.values()]
+    return write_documents(connection, state, changed) if changed else None

@@ -13,14 +13,13 @@ from index.encoding.documents import EncodedDocument
 from index.filters.conditions import FilterNode
 from index.filters.evaluation import matches
 from index.records import Document as DocumentRecord
-from index.records import Key as KeyRecord
 from index.records import KeyKind
 from service.storage.checksums import row_checksum, texts_as_stored, with_owner_changed
 from service.storage.database import now
 from service.storage.filter_sql import to_sql
 from service.storage.tables import DOCUMENTS, KEYS, PENDING_DOCUMENTS, VALUES
 from service.storage.unreadable_rows import readable_rows
-from service.storage.vector_codec import as_blob, as_vector
+from service.storage.vector_codec import as_blob
 
 PART_SIZE = 500
 """Ids in one DELETE statement: SQLite limits the parameters of a statement."""
@@ -99,6 +98,22 @@ def ids_without_vectors(connection: Connection, collection_id: int, sequences: S
     return [id for part in parts for id in connection.execute(part).scalars()]
 
 
+def pending_with_stored_texts(connection: Connection, collection_id: int, sequences: Sequence[int]) -> list[int]:
+    """Return the sequence numbers of the pending documents whose title and text are searchable with vectors.
+
+    A document that cannot be read is left out.
+    """
+    pending, documents = PENDING_DOCUMENTS.c, DOCUMENTS.c
+    same = (documents.collection_id == collection_id) & (documents.id == pending.id)
+    wanted = select(pending.sequence, pending.body, documents.title, documents.text)
+    wanted = wanted.join(DOCUMENTS, same).join(VALUES)
+    found: list[int] = []
+    for part in _parts(sequences):  # compared here: PostgreSQL takes no NUL out of JSON
+        rows, _ = readable_rows(connection, wanted.where(pending.sequence.in_(part)), pending.sequence)
+        found += [one.sequence for one in rows if (one.body["title"], one.body["text"]) == (one.title, one.text)]
+    return found
+
+
 def pending_body(connection: Connection, collection_id: int, document_id: str) -> dict[str, Any] | None:
     """Return the body of a pending document, or None."""
     mine = (PENDING_DOCUMENTS.c.collection_id == collection_id, PENDING_DOCUMENTS.c.id == document_id)
@@ -173,7 +188,7 @@ def stored_bodies(connection: Connection, collection_id: int, ids: Sequence[str]
 
 
 def _body(row: RowMapping) -> dict[str, Any] | None:
-    if not _is_sound("documents", row):
+    if not is_sound("documents", row):
         return None
     return {name: row[name] for name in ("title", "text", "url")} | {"metadata": json.loads(row["metadata"])}
 
@@ -291,22 +306,9 @@ def insert_vectors(
     connection.execute(insert(VALUES), values)
 
 
-def stored_vectors(connection: Connection, row: int) -> EncodedDocument | None:
-    """Return the own keys and the value of a document; None if it has no stored value, or one of them is damaged."""
-    value = connection.execute(select(VALUES).where(VALUES.c.document_row == row)).mappings().one_or_none()
-    wanted = select(KEYS).where(KEYS.c.document_row == row, KEYS.c.kind != KeyKind.QUERY)
-    own = connection.execute(wanted.order_by(KEYS.c.id)).mappings().all()
-    if value is None or not (_is_sound("values", value) and all(_is_sound("keys", key) for key in own)):
-        return None
-    keys = [
-        KeyRecord(KeyKind(key["kind"]), as_vector(key["vector"]), key["span_start"], key["span_end"]) for key in own
-    ]
-    return EncodedDocument(keys, as_vector(value["vector"]))
-
-
 def damaged_rows(rows: Iterable[Row[Any]]) -> list[int]:
     """Return the places of the rows of `documents_after` that differ from their checksums."""
-    return [at for at, row in enumerate(rows) if not _is_sound("documents", row._mapping)]
+    return [at for at, row in enumerate(rows) if not is_sound("documents", row._mapping)]
 
 
 def mark_damaged(connection: Connection, rows: Sequence[int]) -> None:
@@ -314,7 +316,8 @@ def mark_damaged(connection: Connection, rows: Sequence[int]) -> None:
     connection.execute(update(DOCUMENTS).where(DOCUMENTS.c.row.in_(rows)).values(checksum=None))
 
 
-def _is_sound(table: str, row: RowMapping) -> bool:
+def is_sound(table: str, row: RowMapping) -> bool:
+    """Return whether a row of a table agrees with its checksum."""
     return bool(row_checksum(table, dict(row)) == row["checksum"])
 
 

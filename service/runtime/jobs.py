@@ -49,7 +49,9 @@ class Progress:
         self._written = 0.0
         self._lock = threading.Lock()
         self._planned_documents = 0
+        self._encoded_documents = 0
         self._planned_passages = 0
+        self._kept_passages = 0
         self.done = 0
         self.total = 0
         self.passages_done = 0
@@ -65,11 +67,16 @@ class Progress:
         self._write(force=False)
         self.check()
 
-    def plan_passages(self, documents: int, passages: int) -> None:
-        """Add the passages of further documents. Called by threads that encode."""
+    def plan_passages(self, documents: int, passages: int, kept: int = 0) -> None:
+        """Add the passages of further documents: those to encode, and those with stored vectors.
+
+        Called by threads that encode.
+        """
         with self._lock:
             self._planned_documents += documents
+            self._encoded_documents += documents if passages else 0
             self._planned_passages += passages
+            self._kept_passages += kept
 
     def advance_passages(self, count: int) -> None:
         """Add encoded passages. They are not written to the database, so that encoding waits for no transaction."""
@@ -81,8 +88,13 @@ class Progress:
         """The passages that are encoded, and their total: an estimate until every document is cut."""
         with self._lock:
             left = max(0, self.total - self._planned_documents)
-            mean = self._planned_passages / max(1, self._planned_documents)
+            mean = self._planned_passages / max(1, self._encoded_documents)
             return {"passages_done": self.passages_done, "passages_total": self._planned_passages + round(left * mean)}
+
+    @property
+    def passage_counts(self) -> dict[str, int]:
+        """The counts of passages in the result of a task."""
+        return {"passages": self.passages_done, "passages_kept": self._kept_passages}
 
     @property
     def is_canceled(self) -> bool:

@@ -189,8 +189,8 @@ def test_an_import_skips_a_line_over_the_size_limit(shelf: CollectionClient) -> 
 
 
 def test_an_empty_import_succeeds(shelf: CollectionClient) -> None:
-    counts = {"items_total": 0, "succeeded": 0, "failed": 0, "unchanged": 0, "passages": 0}
-    assert import_lines(shelf, b"\n\n")["result"] == counts | {"errors": [], "notes": {}}
+    names = ("items_total", "succeeded", "failed", "unchanged", "passages", "passages_kept")
+    assert import_lines(shelf, b"\n\n")["result"] == dict.fromkeys(names, 0) | {"errors": [], "notes": {}}
 
 
 def test_without_wait_the_response_is_a_task_with_its_path(shelf: CollectionClient) -> None:

@@ -111,6 +111,16 @@ def test_feedback_is_kept_and_works_with_the_new_vectors(data: Path) -> None:
         assert wood.get()["counts"]["keys"]["query"] == 30
 
 
+def test_a_document_that_comes_again_keeps_the_vectors_of_the_new_encoder(data: Path) -> None:
+    with running(data) as runtime:
+        reencode(runtime, runtime.collection("wood"))
+    with served(data) as wood:
+        before = {id: logit for id, logit, _ in wood.ranking("which tree has number 3")}
+        result = wood.add(tree(7) | {"metadata": {"n": 99}})
+        assert (result["passages"], result["passages_kept"]) == (0, 2)
+        assert {id: logit for id, logit, _ in wood.ranking("which tree has number 3")} == before
+
+
 def test_rules_that_match_near_queries_get_new_vectors(data: Path) -> None:
     rule = {"query": {"near": "which tree has number 3"}, "pin": [{"id": "tree-9", "position": 1}]}
     with served(data, HashingEncoder()) as wood:

@@ -98,14 +98,14 @@ def test_chunks_are_encoded_one_after_the_other(tmp_path: Path, monkeypatch: pyt
     encode, second_begins, second_ended = indexing.encode_documents, threading.Event(), threading.Event()
     ended: list[int] = []
 
-    def first_ends_late(encoder: Any, documents: Any, kinds: Any, progress: Any) -> Any:
+    def first_ends_late(encoder: Any, documents: Any, kinds: Any, *more: Any) -> Any:
         first = documents[0].id == "book-0"
         if first:
             assert second_begins.wait(DEADLINE_SECONDS)
             second_ended.wait(1)  # in which the second chunk would end, if it did not wait
         elif documents[0].id == f"book-{indexing.FIRST}":
             second_begins.set()
-        encoded = encode(encoder, documents, kinds, progress)
+        encoded = encode(encoder, documents, kinds, *more)
         ended.append(len(documents))
         if not first:
             second_ended.set()
@@ -123,10 +123,10 @@ def test_a_chunk_that_fails_ends_the_task_though_the_next_chunk_waits_for_it(
 ) -> None:
     encode = indexing.encode_documents
 
-    def failing_first(encoder: Any, documents: Any, kinds: Any, progress: Any) -> Any:
+    def failing_first(encoder: Any, documents: Any, kinds: Any, *more: Any) -> Any:
         if documents[0].id == "book-0":
             raise ValueError("the first chunk fails")
-        return encode(encoder, documents, kinds, progress)
+        return encode(encoder, documents, kinds, *more)
 
     monkeypatch.setattr(indexing, "encode_documents", failing_first)
     with opened(tmp_path / "data") as client:

@@ -1,11 +1,13 @@
 """Every key is the vector of its text, and each distinct text is encoded once."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from index.encoding.documents import encode_documents, words_of
+from index.encoding.documents import EncodedDocument, encode_documents, words_of
+from index.encoding.encoder import Encoder
 from index.encoding.hashing_encoder import HashingEncoder
 from index.records import OWN_KINDS, Document, Floats, KeyKind
 
@@ -108,10 +110,12 @@ class Counts:
 
     def __init__(self) -> None:
         self.planned: list[tuple[int, int]] = []
+        self.kept: list[int] = []
         self.done: list[int] = []
 
-    def plan_passages(self, documents: int, passages: int) -> None:
+    def plan_passages(self, documents: int, passages: int, kept: int = 0) -> None:
         self.planned.append((documents, passages))
+        self.kept.append(kept)
 
     def advance_passages(self, count: int) -> None:
         self.done.append(count)
@@ -126,3 +130,35 @@ def test_the_progress_counts_distinct_passages_also_inside_a_document() -> None:
     assert [planned for _, planned in counts.planned][1:] == [0, 1, 0]
     assert sum(planned for _, planned in counts.planned) == sum(counts.done)
     assert len(counts.done) > 1
+
+
+def encoded_again(
+    document: Document, earlier: Document, kinds: Collection[KeyKind] = OWN_KINDS, made_by: Encoder | None = None
+) -> tuple[list[str], EncodedDocument]:
+    """Return the texts that are encoded where an earlier version is stored, and the keys of the document."""
+    stored = encode_documents(made_by or HashingEncoder(dim=32), [earlier], kinds)[0]
+    encoder, counts = CountingEncoder(), Counts()
+    (encoded,) = encode_documents(encoder, [document], OWN_KINDS, counts, {document.id: (earlier, stored)})
+    assert counts.planned == [(1, len(encoder.texts))]
+    assert counts.kept == [len({key.vector.tobytes() for key in encoded.keys}) - len(encoder.texts)]
+    return encoder.texts, encoded
+
+
+def test_a_document_with_the_same_texts_has_the_stored_vectors() -> None:
+    texts, encoded = encoded_again(replace(TITLED, metadata={"price": 3}), TITLED)
+    fresh = encode_documents(HashingEncoder(dim=32), [TITLED], OWN_KINDS)[0]
+    assert texts == []
+    assert [key.vector.tolist() for key in encoded.keys] == [key.vector.tolist() for key in fresh.keys]
+    assert encoded.value.tolist() == fresh.value.tolist()
+
+
+def test_only_texts_that_no_stored_key_has_are_encoded() -> None:
+    assert encoded_again(replace(TITLED, title="Pets"), TITLED)[0] == ["Pets", "Pets\nThe cat sat. The dog ran."]
+    assert encoded_again(TITLED, TITLED, {KeyKind.TITLE, KeyKind.PASSAGE})[0] == ["The cat sat. The dog ran."]
+
+
+def test_keys_of_another_cutter_have_no_known_texts() -> None:
+    varied = Document("5", " ".join(f"word{number}" for number in range(150)))
+    texts, _ = encoded_again(varied, varied, {KeyKind.PASSAGE}, HashingEncoder(dim=32, window_words=50))
+    fresh = encode_documents(HashingEncoder(dim=32), [varied], OWN_KINDS)[0]
+    assert len(texts) == len(fresh.keys)
