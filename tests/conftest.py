@@ -17,6 +17,7 @@ import structlog
 from hypothesis import settings
 
 from benchmarks.postgres import PostgresServer, running_server
+from tests.files_in_memory import use_memory
 from tests.postgres_servers import ALL_TESTS, make_schema, serve_all_tests
 from tests.shared_statements import share_statements
 
@@ -48,6 +49,7 @@ def pytest_configure(config: pytest.Config) -> None:
     A shell that starts a command in the background lets it ignore Ctrl-C, and processes inherit that.
     """
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    use_memory()
     share_statements()
     if not os.environ.get(ALL_TESTS):
         return
