@@ -1,8 +1,8 @@
 """All engines of a test process share the compiled SQL statements of SQLite.
 
-Each test opens a service with an engine of its own, and SQLAlchemy compiles the statements of each engine anew, which is a
-third of the time of a test. A key of its cache names the dialect, so dialects of one class must be equal for its entries
-to be shared. They have the same options here, and the same library.
+Each test opens a service with an engine of its own. SQLAlchemy compiles the statements of each engine anew, a third of
+the time of a test. A key of its cache names the dialect, so dialects of one class must be equal for its entries to be
+shared. They have the same options here, and the same library.
 """
 
 from typing import Any
