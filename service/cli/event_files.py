@@ -16,6 +16,8 @@ from service.cli.times import as_timestamp
 from service.documents.metadata import as_text
 
 BULK_ACTIONS = ("index", "create")
+RAISED = "positions begin at 0 in this file: each was raised by 1"
+"""The note on an import whose positions were changed."""
 MAX_HITS = 1_000
 """Hits of a query that become impressions."""
 OF_QUERY = ("user_query", "client_id", "session_id")
@@ -48,7 +50,7 @@ class EventLog:
         if self.queries:
             found.append(f"{len(self.queries)} queries were read; events take their text from them")
         if self.from_zero:
-            found.append("positions begin at 0 in this file: each was raised by 1")
+            found.append(RAISED)
         if fields := [name for name in self.id_fields if name != "id"]:
             found.append(
                 f"object_id_field is {', '.join(sorted(fields))}: the object_id is taken as the id of a document"
@@ -164,7 +166,8 @@ def whole(value: Any) -> int | None:
         return None
     if isinstance(value, int) or (isinstance(value, float) and value.is_integer()):
         return int(value)
-    return int(value) if isinstance(value, str) and value.isascii() and value.isdigit() else None
+    digits = value.removesuffix(".0") if isinstance(value, str) else ""
+    return int(digits) if digits.isascii() and digits.isdigit() else None
 
 
 def _object(value: dict[str, Any], name: str) -> dict[str, Any]:

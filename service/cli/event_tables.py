@@ -1,11 +1,14 @@
-"""Reads clicks and ratings from a table: a row has a query, a document, clicks or a rating, and a time."""
+"""Reads events and ratings from a table: a row has a query, a document, an action, clicks or a rating, and a time."""
 
+import re
+from collections import Counter
 from collections.abc import Iterator
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from service.cli.event_files import whole
+from service.cli.event_files import RAISED, whole
 from service.cli.failures import USAGE, Failure
 from service.cli.records import Fault, Found, Record
 from service.cli.times import as_timestamp
@@ -15,52 +18,133 @@ from service.documents.tables import UnusableTable, read_table
 COLUMNS = {
     "query": ("query", "user_query", "q", "search", "search_term"),
     "document": ("document", "document_id", "doc", "doc_id", "object_id", "product_id", "id"),
+    "action": ("action_name", "action", "event_name", "event_type", "event", "type"),
     "clicks": ("clicks", "click", "click_count"),
     "rating": ("rating", "grade"),
+    "position": ("position", "ordinal", "rank"),
     "time": ("time", "timestamp", "date"),
     "client": ("client_id", "client"),
-    "user": ("user_id",),
+    "user": ("user_id", "user"),
+    "session": ("session_id",),
+    "search": ("query_id",),
 }
 """What a column holds -> names of the column."""
+RATING = "rating"
+"""The action of a row that is a judgment."""
+NAMES = {
+    "impression": ("impression", "view", "shown"),
+    "click": ("click", "clicked", "select", "select_item"),
+    "watch": ("watch", "watched"),
+    "add_to_cart": ("add_to_cart", "cart", "add_to_basket"),
+    "purchase": ("purchase", "purchased", "conversion", "buy", "order", "transaction"),
+    "thumbs_up": ("thumbs_up", "like", "upvote"),
+    "thumbs_down": ("thumbs_down", "dislike", "downvote"),
+    RATING: (RATING, "rate", "rated", "grade", "judgment"),
+}
+"""Action -> its names in the tables of other systems."""
 MAX_CLICKS = 100
 """Clicks of a row that are stored. Memory counts ten clients without a name, training ten clicks."""
+MAX_NAMED = 20
+"""Ignored columns that the note names."""
 
 
-def read_clicks(path: Path, notes: list[str]) -> Found:
-    """Yield a click event for each click of each row, and the faults. Rows with a rating are left out.
+@dataclass(frozen=True)
+class Layout:
+    """What the whole table tells: meaning -> name of its column, the names of the others, the lowest position."""
 
-    The user of a row without a client is the client too, so that the clicks of a user count as those of one client.
+    columns: dict[str, str]
+    ignored: list[str]
+    lowest_position: int | None
+
+    @property
+    def from_zero(self) -> bool:
+        """Whether positions begin at 0."""
+        return self.lowest_position == 0
+
+
+def bare(name: str) -> str:
+    """Return the name of a column or an action without case, spaces, hyphens and underscores."""
+    return re.sub(r"[\s_-]", "", name).lower()
+
+
+MEANINGS = {bare(name): meaning for meaning, names in COLUMNS.items() for name in names}
+ACTIONS = {bare(name): action for action, names in NAMES.items() for name in names}
+
+
+def layout_of(path: Path) -> Layout:
+    """Return the layout of a table. Columns without a cell are left out. Raises Failure USAGE for an unusable header.
+
+    A column `type` beside clicks or ratings does not hold the action.
+    """
+    names: dict[str, None] = {}
+    lowest: int | None = None
+    for one in _records(path):
+        if isinstance(one, Record):
+            names |= dict.fromkeys(one.value)
+            found = (whole(value) for name, value in one.value.items() if MEANINGS.get(bare(name)) == "position")
+            lowest = min((at for at in (lowest, *found) if at is not None), default=None)
+    by_name = {bare(name): name for name in names}
+    columns = {}
+    for meaning, candidates in COLUMNS.items():
+        name = next((by_name[bare(name)] for name in candidates if bare(name) in by_name), None)
+        if name is not None:
+            columns[meaning] = name
+    if bare(columns.get("action", "")) == "type" and columns.keys() & {"clicks", "rating"}:
+        del columns["action"]
+    return Layout(columns, [name for name in names if name not in columns.values()], lowest)
+
+
+def read_events(path: Path, layout: Layout, actions: Counter[str], notes: list[str]) -> Found:
+    """Yield the events of each row, and the faults. Rows with a rating alone are left out. actions: is counted up.
+
+    The user of a row without a client is the client too, so that the events of a user count as those of one client.
     """
     now = datetime.now(UTC).isoformat(timespec="seconds")
-    cut = untimed = 0
-    for number, row in _rows(path):
+    cut = untimed = unplaced = 0
+    for number, row in _rows(path, layout):
         if isinstance(row, Fault):
             yield row
             continue
-        if "rating" in row and "clicks" not in row:
+        action = row.get("action", "click" if "clicks" in row or "rating" not in row else RATING)
+        if action == RATING:
             continue
-        clicks = whole(row.get("clicks", 1))
+        clicks = whole(row.get("clicks", 1)) if action == "click" else 1
         if clicks is None:
             yield Fault(number, "invalid_event", "clicks: must be a whole number")
             continue
         cut += clicks > MAX_CLICKS
         untimed += "time" not in row
-        event = {"action_name": "click", "user_query": row["query"], "timestamp": as_timestamp(row.get("time", now))}
-        client = row.get("client", row.get("user"))
-        event |= {} if client is None else {"client_id": client}
-        event |= {"user_id": row["user"]} if "user" in row else {}
-        attributes = {"object": {"object_id": row["document"]}}
+        position = whole(row.get("position"))
+        unplaced += "position" in row and position is None
+        event = _event(action, row, now, None if position is None else position + layout.from_zero)
         for _ in range(min(clicks, MAX_CLICKS)):
-            yield Record(number, event | {"event_attributes": attributes})
-    notes += (
-        [f"{cut} rows have more than {MAX_CLICKS} clicks: {MAX_CLICKS} were taken, more have no effect"] if cut else []
-    )
-    notes += [f"{untimed} rows have no time: they count as of now"] if untimed else []
+            actions[action] += 1
+            yield Record(number, event)
+    found = {
+        f"{cut} rows have more than {MAX_CLICKS} clicks: {MAX_CLICKS} were taken, more have no effect": cut,
+        f"{untimed} rows have no time: they count as of now": untimed,
+        f"{unplaced} rows have a position that is no whole number: it was left out": unplaced,
+        RAISED: layout.from_zero,
+        f"these columns were ignored: {', '.join(layout.ignored[:MAX_NAMED])}": layout.ignored,
+    }
+    notes += [note for note, holds in found.items() if holds]
 
 
-def read_ratings(path: Path) -> Found:
+def _event(action: str, row: dict[str, str], now: str, position: int | None) -> dict[str, Any]:
+    """Return the event of a row in the form of the API. position: from 1 on. now: the time of a row without a time."""
+    event = {"action_name": action, "user_query": row["query"], "timestamp": as_timestamp(row.get("time", now))}
+    client = row.get("client", row.get("user"))
+    names = {"client_id": client, "user_id": row.get("user"), "session_id": row.get("session")}
+    names["query_id"] = row.get("search")
+    event |= {name: value for name, value in names.items() if value is not None}
+    attributes: dict[str, Any] = {"object": {"object_id": row["document"]}}
+    attributes |= {} if position is None else {"position": {"ordinal": position}}
+    return event | {"event_attributes": attributes}
+
+
+def read_ratings(path: Path, layout: Layout) -> Found:
     """Yield a judgment for each row with a rating. The rater is the user, whose erasure deletes the judgment."""
-    for number, row in _rows(path):
+    for number, row in _rows(path, layout):
         if isinstance(row, Fault) or "rating" not in row:
             continue
         rating = row["rating"]
@@ -71,30 +155,40 @@ def read_ratings(path: Path) -> Found:
         yield Record(number, judgment | {"rater": row.get("user", row.get("client", "import"))})
 
 
-def _rows(path: Path) -> Iterator[tuple[int, dict[str, str] | Fault]]:
-    """Yield line and row, by what its columns hold. Raises Failure USAGE for a header without query and document."""
+def _rows(path: Path, layout: Layout) -> Iterator[tuple[int, dict[str, str] | Fault]]:
+    """Yield line and row, by what its columns hold; the action is one that the API knows, or RATING."""
+    for one in _records(path):
+        if isinstance(one, Fault):
+            yield one.number, one
+            continue
+        row = {meaning: str(one.value[name]) for meaning, name in layout.columns.items() if name in one.value}
+        fault = _fault(one, row, layout)
+        if fault is None and "action" in row:
+            row["action"] = ACTIONS[bare(row["action"])]
+        yield one.number, fault or row
+
+
+def _fault(one: Record, row: dict[str, str], layout: Layout) -> Fault | None:
+    """Return why a row is refused, None if it is not."""
+    action = row.get("action")
+    known = None if action is None else ACTIONS.get(bare(action))
+    needed = ["query", "document"]
+    needed += ["action"] if "action" in layout.columns and "rating" not in row else []
+    needed += ["rating"] if known == RATING else []
+    for name in needed:
+        if name not in row:
+            return Fault(one.number, "invalid_event", f"{name}: is required", name, one.value)
+    if action is not None and known is None:
+        detail = f"{layout.columns['action']}: {action!r} is not one of {', '.join(NAMES)}"
+        return Fault(one.number, "invalid_event", detail, "action", one.value)
+    return None
+
+
+def _records(path: Path) -> Found:
+    """Yield the rows of a table. Raises Failure USAGE for an unusable header."""
     with open_plain(path) as stream:
         try:
             found = read_table(stream)
         except UnusableTable as error:
             raise Failure(USAGE, f"{path.name}: {error}") from error
-        for one in found:
-            if isinstance(one, Fault):
-                yield one.number, one
-                continue
-            row = _by_meaning(one.value)
-            missing = next((name for name in ("query", "document") if name not in row), None)
-            if missing:
-                yield one.number, Fault(one.number, "invalid_event", f"{missing}: is required", missing, one.value)
-            else:
-                yield one.number, row
-
-
-def _by_meaning(row: dict[str, Any]) -> dict[str, str]:
-    by_name = {name.lower(): value for name, value in row.items()}
-    found = {}
-    for meaning, names in COLUMNS.items():
-        name = next((name for name in names if name in by_name), None)
-        if name:
-            found[meaning] = str(by_name[name])
-    return found
+        yield from found

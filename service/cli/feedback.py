@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import orjson
 import typer
 
-from service.cli import show
+from service.cli import event_tables, show
 from service.cli.connection import DEFAULT_COLLECTION, collection_path, connect
 from service.cli.event_files import read_events, read_log
-from service.cli.event_tables import read_clicks, read_ratings
 from service.cli.failures import PARTLY, USAGE, Failure, Refused
 from service.cli.judgment_files import (
     JudgmentFormat,
@@ -83,18 +82,18 @@ def import_events(
     url: UrlOption = None,
     json_out: JsonOption = False,
 ) -> None:
-    """Import events: UBI 1.3.0, also as OpenSearch exports it, or a table with query, document and clicks or rating."""
+    """Import events: UBI 1.3.0, also as OpenSearch exports it, or a table of actions, clicks or ratings."""
     with connect(data, url) as service:
         events, ratings = (collection_path(collection, name) for name in ("events", "judgments"))
         if is_table(path):
             tally = Tally("line")
-            send(service, events, read_clicks(path, tally.notes), tally, "[%s]")
-            clicks = tally.accepted
-            send(service, ratings, read_ratings(path), tally, '{"judgments":[%s]}')
-            tally.actions["click"] = clicks
+            layout = event_tables.layout_of(path)
+            send(service, events, event_tables.read_events(path, layout, tally.actions, tally.notes), tally, "[%s]")
+            taken = tally.accepted
+            send(service, ratings, event_tables.read_ratings(path, layout), tally, '{"judgments":[%s]}')
             tally.rejected = list({(one["line"], one["code"]): one for one in tally.rejected}.values())
-            if tally.accepted > clicks:
-                tally.notes.append(f"{tally.accepted - clicks} ratings were stored as judgments")
+            if tally.accepted > taken:
+                tally.notes.append(f"{tally.accepted - taken} ratings were stored as judgments")
         else:
             tally = Tally(unit_of(path))
             log = read_log(path)

@@ -14,7 +14,6 @@ from index.memory.query_key import anonymous_key, as_query_key, earlier_query_ke
 from index.records import Floats, KeyKind
 from service.feedback.schemas import EventIn, JudgmentIn
 from service.storage.database import now, rfc3339
-from service.storage.event_times import acted_before
 from service.storage.filter_sql import to_sql
 from service.storage.tables import DOCUMENTS, EVENTS, JUDGMENTS, KEYS, PENDING_DOCUMENTS, QUERIES
 from service.storage.tenants import is_named, split
@@ -132,12 +131,10 @@ def delete_events(
     query_id: str | None = None,
     client_id: str | None = None,
     query_key: str | None = None,
-    before: str | None = None,
 ) -> tuple[int, list[int]]:
     """Delete the events that match all given conditions, and their `query` keys.
 
     query_id, client_id: as they are stored, or as they were written, by any tenant. query_key: of events with a text.
-    before: an RFC 3339 time; only events that count at an earlier time are deleted.
     Returns the number of events and the ids of the keys.
     """
     mine = EVENTS.c.collection_id == collection_id
@@ -145,7 +142,6 @@ def delete_events(
     where = [is_named(column, collection_id, name) for column, name in names if name] or [mine]
     # a text of white space has the query key of the events without a text
     where += [EVENTS.c.query_key == query_key, EVENTS.c.query_text != ""] if query_key is not None else []
-    where += [acted_before(before)] if before else []
     keys = select(KEYS.c.id).where(KEYS.c.event_id.in_(select(EVENTS.c.id).where(*where)))
     removed = [int(key) for key in connection.execute(keys).scalars()]
     return int(connection.execute(delete(EVENTS).where(*where)).rowcount), removed
@@ -191,10 +187,9 @@ def delete_judgment(connection: Connection, collection_id: int, judgment: Judgme
 
 
 def insert_memory(connection: Connection, collection_id: int, memory: Iterable[MemoryRow]) -> list[int]:
-    """Store `query` keys; return their ids."""
-    ids = []
-    for key in memory:
-        values = {
+    """Store `query` keys; return their ids, in their order."""
+    rows = [
+        {
             "collection_id": collection_id,
             "document_row": key.row,
             "kind": int(KeyKind.QUERY),
@@ -207,5 +202,9 @@ def insert_memory(connection: Connection, collection_id: int, memory: Iterable[M
             "judgment_id": key.judgment_id,
             "confirmed_on": key.confirmed_on,
         }
-        ids.append(int(connection.execute(insert(KEYS).values(values).returning(KEYS.c.id)).scalar_one()))
-    return ids
+        for key in memory
+    ]
+    if not rows:
+        return []
+    stored = insert(KEYS).returning(KEYS.c.id, sort_by_parameter_order=True)
+    return list(connection.execute(stored, rows).scalars())

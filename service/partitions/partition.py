@@ -178,12 +178,15 @@ class Partition:
         return {row: {name: of[name] for name in fields if name in of} for row, of in found.items()}
 
     def hits(self, search: PartSearch, page: Page) -> bytes:
-        """Return the hits of a page that are still stored, as JSON: pairs of a row and a hit."""
+        """Return the hits of a page that are still stored, as JSON: pairs of a row and a hit.
+
+        All metadata of a document are a text, so that the coordinator answers with their stored JSON.
+        """
         state = self._state(search.wanted)
 
         def work() -> bytes:
             searched = self._searched(state, search, page)
-            found = hits_by_place(self._runtime, state, search.request, searched)
+            found = hits_by_place(self._runtime, state, search.request, searched, as_json=str)
             rows = searched.generation.rows[searched.ranking.doc_indices].tolist()
             return orjson.dumps([[rows[place], hit] for place, hit in found.items()])
 

@@ -91,7 +91,11 @@ class SearchedParts:
     def hits(self, page: Page) -> dict[int, dict[str, Any]]:
         """Return row -> hit of each document of a page that is still stored."""
         found = self._of_owners("hits", page.rows, lambda own: (self.search, _taken(page, own)))
-        return {row: hit for of_part in found.values() for row, hit in orjson.loads(of_part)}
+        hits = {row: hit for of_part in found.values() for row, hit in orjson.loads(of_part)}
+        for hit in hits.values():
+            if isinstance(metadata := hit.get("metadata"), str):
+                hit["metadata"] = orjson.Fragment(metadata)
+        return hits
 
     def sentences(self, page: Page) -> dict[int, list[Span]]:
         """Return row -> sentences of each document of a page."""

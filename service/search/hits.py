@@ -1,6 +1,6 @@
 """Makes the hits of a page: stored fields, highlights, and explanations."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -69,9 +69,16 @@ def page_of_hits(
 
 
 def hits_by_place(
-    runtime: SearchRuntime, state: ServedCollection, request: SearchIn, searched: Searched
+    runtime: SearchRuntime,
+    state: ServedCollection,
+    request: SearchIn,
+    searched: Searched,
+    as_json: Callable[[str], Any] = orjson.Fragment,
 ) -> dict[int, dict[str, Any]]:
-    """Return the hits as `page_of_hits` does, by their 0-based places in the page."""
+    """Return the hits as `page_of_hits` does, by their 0-based places in the page.
+
+    as_json: what stands for the stored JSON of all metadata of a hit.
+    """
     ranking = searched.ranking
     rows = [int(row) for row in searched.generation.rows[ranking.doc_indices[searched.page]]]
     stored = repository.stored_fields(runtime.database, rows)
@@ -83,6 +90,7 @@ def hits_by_place(
         metadata = stored[row][-1]
         position = request.offset + 1 + place
         hit = stored_hit(stored[row], position, float(ranking.weights[rank]), float(ranking.logits[rank]))
+        hit["metadata"] = as_json(metadata)
         rule = searched.pinned_by.get(int(ranking.doc_indices[rank]))
         if rule is not None:
             hit["pinned"] = True

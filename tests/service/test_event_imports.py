@@ -246,6 +246,57 @@ def test_a_row_of_many_clicks_is_cut_and_noted(softseek: Softseek, tmp_path: Pat
     ]
 
 
+LOG = (("impression", 1), ("view", 2), ("Thumbs Down", 3), ("buy", 4), ("add-to-cart", 5), ("like", 6), ("CLICK", 7))
+
+
+@pytest.mark.parametrize("column", ["action", "Event_Type", "event", "action_name", "type"])
+def test_the_actions_of_a_table_are_kept(softseek: Softseek, tmp_path: Path, column: str) -> None:
+    head = f"query,document,{column},position,timestamp,user_id,query_id,session_id,device\n"
+    table = head + "".join(f"striped,yak,{name},{at},2026-01-0{at},w{at},q{at},s,phone\n" for name, at in LOG)
+    code, outcome = softseek("events", "import", written(tmp_path / "log.csv", table))
+    assert (code, outcome["accepted"], outcome["rejected"]) == (0, 7, [])
+    assert outcome["notes"] == ["these columns were ignored: device"]
+    actions = ("impression", "impression", "thumbs_down", "purchase", "add_to_cart", "thumbs_up", "click")
+    assert outcome["actions"] == {"impression": 2} | dict.fromkeys(actions[2:], 1)
+    names = "action_name, position, timestamp, client_id, query_id, session_id"
+    assert rows(tmp_path, f"SELECT {names} FROM events") == [
+        (action, at, f"2026-01-0{at}T00:00:00.000Z", f"w{at}", f"q{at}", "s") for at, action in enumerate(actions, 1)
+    ]
+
+
+def test_a_row_of_a_table_without_a_known_action_is_refused(softseek: Softseek, tmp_path: Path) -> None:
+    table = (
+        "query,document,action,rating\nx,yak,hover,3\nx,yak,,\nx,yak,rating,\nx,yak,rate,3\nx,camel,,2\nx,yak,click,\n"
+    )
+    code, outcome = softseek("events", "import", written(tmp_path / "log.csv", table))
+    known = "impression, click, watch, add_to_cart, purchase, thumbs_up, thumbs_down, rating"
+    assert (code, outcome["accepted"], outcome["actions"]) == (3, 3, {"click": 1})
+    assert [(one["line"], one["detail"]) for one in outcome["rejected"]] == [
+        (2, f"action: 'hover' is not one of {known}"),
+        (3, "action: is required"),
+        (4, "rating: is required"),
+    ]
+    assert rows(tmp_path, "SELECT document_id, rating FROM judgments") == [("yak", 3), ("camel", 2)]
+
+
+def test_a_type_beside_clicks_is_no_action(softseek: Softseek, tmp_path: Path) -> None:
+    table = "query,document,type,clicks\nstriped,zebra,animal,2\n"
+    code, outcome = softseek("events", "import", written(tmp_path / "clicks.csv", table))
+    assert (code, outcome["actions"]) == (0, {"click": 2})
+    assert "these columns were ignored: type" in outcome["notes"]
+
+
+def test_positions_of_a_table_begin_at_1(softseek: Softseek, tmp_path: Path) -> None:
+    table = "query,document,clicks,position\nstriped,zebra,1,0\nstriped,yak,1,4.0\nstriped,camel,1,3.4\n"
+    code, outcome = softseek("events", "import", written(tmp_path / "clicks.csv", table))
+    assert code == 0
+    assert outcome["notes"][1:] == [
+        "1 rows have a position that is no whole number: it was left out",
+        "positions begin at 0 in this file: each was raised by 1",
+    ]
+    assert rows(tmp_path, "SELECT position FROM events") == [(1,), (5,), (None,)]
+
+
 @pytest.mark.parametrize(
     ("value", "time"),
     [
