@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pytest
-from sqlalchemy import Engine, delete, insert, select
+from sqlalchemy import Engine, delete, insert, select, update
 from sqlalchemy.event import listen, remove
 
 from index.memory.query_key import anonymous_key
@@ -18,7 +18,7 @@ from service.runtime.feedback_log import gather_feedback
 from service.runtime.feedback_repository import graded_events, shown_lists
 from service.runtime.loader import load_collection
 from service.searchers.spool import store_delivered
-from service.storage.tables import EVENTS, QUERIES
+from service.storage.tables import EVENTS, KEYS, QUERIES
 from service.storage.tables_of_administration import ERASURES
 from service.storage.tenants import split, tenant_of_filter
 from tests.service.authorised import Keys, bearer
@@ -59,11 +59,9 @@ class Wood:
         runtime = runtime_of(self.shop.client)
         runtime.impressions.flush()
         with runtime.database.write() as connection:
-            row = connection.exec_driver_sql(f"SELECT * FROM queries WHERE query_id = '{query_id}'").mappings().one()
-            values = [{**row, "query_id": f"{query_id}-{n}"} for n in range(times)]
-            names = ", ".join(row)
-            marks = ", ".join(f":{name}" for name in row)
-            connection.exec_driver_sql(f"INSERT INTO queries ({names}) VALUES ({marks})", values)
+            row = connection.execute(select(QUERIES).where(QUERIES.c.query_id == query_id)).mappings().one()
+            query = {column.key: row[column] for column in QUERIES.c}
+            connection.execute(insert(QUERIES), [query | {"query_id": f"{query_id}-{n}"} for n in range(times)])
 
     def repeat_event(self, times: int) -> None:
         """Store the last event as often again, each of another client of its tenant."""
@@ -164,7 +162,7 @@ def test_clients_of_one_name_are_apart_and_an_owner_deletes_those_of_all_tenants
     for tenant in "ab":
         wood.click(tenant, f"{tenant}5", "7", "8")
     wood.post("owner", "events", event("a5", client_id="7", user_query=QUERY))
-    query_ids = [id for (id,) in wood.rows("SELECT query_id FROM queries ORDER BY rowid")]
+    query_ids = [id for (id,) in wood.rows("SELECT query_id FROM queries ORDER BY query_id")]
     shown = [good(wood.keys.act("GET", f"{wood.shop.path}/queries/{id}"))["client_id"] for id in query_ids]
     assert shown == ["7", "8", "7", "8"]
     runtime = runtime_of(wood.shop.client)
@@ -246,6 +244,7 @@ def test_a_client_of_no_tenant_may_look_like_one_of_a_tenant(wood: Wood) -> None
         assert wood.post("owner", "events/delete", {"client_id": subject}) == {"deleted": 1}
 
 
+@pytest.mark.sqlite
 def test_a_deletion_does_not_read_every_client_of_a_tenant(wood: Wood) -> None:
     wood.click("a", "a5", "x", user_query=QUERY)
     wood.click("owner", "a5", "filter:z", user_query=QUERY)
@@ -345,12 +344,10 @@ def test_a_deletion_by_text_deletes_the_anonymous_memory_of_all_tenants(wood: Wo
     wood.click("a", "a5", "x", user_query=QUERY)
     wood.click("owner", "a5", "x", user_query=QUERY)
     with runtime.database.write() as connection:
-        for name, client in ((anonymous_key(QUERY), "= 'x'"), (anonymous_key(QUERY, TENANTS["a"]), "<> 'x'")):
-            connection.exec_driver_sql(
-                "UPDATE keys SET source = :name, event_id = NULL, confirmed_on = '2026-01-01'"
-                f" WHERE event_id IN (SELECT id FROM events WHERE client_id {client})",
-                {"name": name},
-            )
+        for name, own in ((anonymous_key(QUERY), True), (anonymous_key(QUERY, TENANTS["a"]), False)):
+            clicks = select(EVENTS.c.id).where((EVENTS.c.client_id == "x") == own)
+            anonymous = {"query_key": name, "event_id": None, "confirmed_on": "2026-01-01"}
+            connection.execute(update(KEYS).where(KEYS.c.event_id.in_(clicks)).values(anonymous))
         connection.exec_driver_sql("DELETE FROM events")
     assert len(state.generation.memory.keys) == 1
     assert wood.post("owner", "events/delete", {"query": QUERY}) == {"deleted": 2}
