@@ -39,7 +39,7 @@ from service.runtime.runtime import Runtime
 from service.search import actions, repository
 from service.search.schemas import SearchIn
 from service.settings import Settings
-from service.storage.database import LOCK_FILE
+from service.storage.owner_lock import LOCK_FILE
 
 PARTS: tuple[tuple[int, str, Any, str], ...] = (
     (0, "the answer", actions, "answer"),
@@ -103,7 +103,7 @@ def measure_requests(data: Path, texts: list[str]) -> float:
     """Return processor microseconds per search of a service: all its processes, HTTP and impressions included."""
     with serving(data) as client:
         one_by_one(client, texts[:WARM], SEARCH_SECONDS)
-        pid = int((data / LOCK_FILE).read_text())
+        pid = int((data / LOCK_FILE).read_text().split()[0])
         before = processor_seconds(pid)
         answers = one_by_one(client, texts[WARM:], SEARCH_SECONDS)
         return round(1e6 * (processor_seconds(pid) - before) / len(answers), 1)

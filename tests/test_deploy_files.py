@@ -136,6 +136,47 @@ def test_a_service_has_no_rights_no_open_port_and_no_secret(file: str, name: str
             assert value is None or re.fullmatch(r"\$\{\w+:\?\}", value), variable
 
 
+FIXED = {
+    *("admin_key", "data", "database", "external_checkpoints", "generation_file", "host", "insecure", "key", "port"),
+    *("ray_address", "ray_encoders", "ray_training", "role"),
+}
+"""The settings that command lines and services of the Compose files of deploy/ fix, or that make no sense there."""
+OF_WRITERS = {"admin_key", "max_tasks", "snapshot_every_hours", "snapshot_keep", "workers"}
+
+
+def passed(service: dict[str, Any]) -> set[str]:
+    """Return the settings that a service takes from the shell or .env."""
+    variables = service["environment"]
+    names = variables if isinstance(variables, list) else [name for name, value in variables.items() if value is None]
+    return {name.removeprefix(PREFIX).lower() for name in names}
+
+
+@pytest.mark.parametrize("name", COMPOSED)
+def test_every_service_of_softseek_takes_the_settings_of_a_deployment(name: str) -> None:
+    settings = set(Settings.model_fields) - FIXED - ({"partial_answers"} if name == "searchers" else set())
+    for service, one in composed(name)["services"].items():
+        if "build" in one:
+            expected = settings | OF_WRITERS if service == "writer" else settings - OF_WRITERS
+            assert passed(one) == expected, service
+
+
+def test_the_single_service_takes_the_settings_of_a_deployment() -> None:
+    service = yaml.safe_load((ROOT / "docker-compose.yml").read_text(encoding="utf-8"))["services"]["softseek"]
+    own = {"admin_key", "external_checkpoints"}
+    assert passed(service) == set(Settings.model_fields) - (FIXED - own) - {"partial_answers"}
+
+
+def test_a_service_of_kubernetes_answers_for_its_names_in_the_cluster() -> None:
+    for service in objects("Service"):
+        name = service["metadata"]["name"]
+        (pod,) = (one["spec"]["template"] for one in objects("Deployment") if one["metadata"]["name"] == name)
+        (container,) = pod["spec"]["containers"]
+        hosts = {one["name"]: one.get("value") for one in container["env"]}[f"{PREFIX}ALLOWED_HOSTS"]
+        assert hosts is not None
+        names = Settings(allowed_hosts=hosts.replace("$(NAMESPACE)", "shop")).host_names
+        assert names == (f"{name}.shop", f"{name}.shop.svc", f"{name}.shop.svc.cluster.local")
+
+
 def test_no_address_has_a_password() -> None:
     for path in DEPLOY.iterdir():
         for line in path.read_text(encoding="utf-8").splitlines():

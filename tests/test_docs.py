@@ -4,14 +4,17 @@ import ast
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 import pytest
+import typer
 
 from index.evaluation.measures import DEFAULT_MEASURES
 from index.learning.click_likelihood import CLICKS
 from service.app import create_app
+from service.cli import app as cli
 from service.http.answers import TaskType
+from service.http.metrics import metric_names
 from service.settings import PREFIX, Settings
 
 ROOT = Path(__file__).parents[1]
@@ -75,6 +78,44 @@ def test_every_setting_is_documented_with_its_default(name: str) -> None:
 def test_no_setting_is_documented_that_is_not_there() -> None:
     named = set(re.findall(rf"`{PREFIX}(\w+)`", page("settings.md")))
     assert {name.lower() for name in named} == set(Settings.model_fields)
+
+
+def bounds(name: str) -> str | None:
+    """Return the bounds of a setting as the page writes them, None for a setting without."""
+    schema = Settings.model_json_schema()["properties"][name]
+    number = next((kind for kind in schema.get("anyOf", [schema]) if "maximum" in kind), None)
+    return number and f"{number['minimum']:,.10g} to {number['maximum']:,.10g}"
+
+
+@pytest.mark.parametrize("name", [name for name in Settings.model_fields if bounds(name)])
+def test_the_bounds_of_every_setting_are_documented(name: str) -> None:
+    (row,) = (line for line in page("settings.md").splitlines() if f"`{PREFIX}{name.upper()}`" in line)
+    assert str(bounds(name)) in row
+
+
+def test_every_metric_is_documented_and_no_other() -> None:
+    assert set(re.findall(r"^\| `(softseek_\w+)` \|", page("operations.md"), re.MULTILINE)) == metric_names()
+
+
+def commands(group: Any, *words: str) -> Iterator[tuple[str, set[str], set[str]]]:
+    """Yield the words of every command, the names of its options and of its arguments."""
+    for name, command in group.commands.items():
+        if hasattr(command, "commands"):
+            yield from commands(command, *words, name)
+            continue
+        options = {one.name for one in command.params if one.param_type_name == "option"}
+        yield " ".join((*words, name)), options, {one.name for one in command.params} - options
+
+
+def test_the_commands_without_the_common_options_are_documented() -> None:
+    def named(option: str) -> set[str]:
+        (row,) = (line for line in page("cli.md").splitlines() if line.startswith(f"| `--{option} "))
+        return set(re.findall(r"`([a-z ]+)`", row.split("|")[2]))
+
+    found = list(commands(typer.main.get_command(cli)))
+    assert named("url") == {name for name, options, _ in found if "url" not in options}
+    by_argument = {name.split()[0] for name, _, arguments in found if "collection" in arguments}
+    assert named("collection") == by_argument | {"collections"}
 
 
 def test_every_endpoint_is_documented_and_no_other() -> None:

@@ -1,6 +1,6 @@
-"""Connects a command to the service over HTTP: to a server at --url, or to a server in this process.
+"""Connects a command to the service over HTTP: to a server at --url or of the data directory, or in this process.
 
-Without --url this process opens the data directory and serves the same application on a Unix socket in a private
+Without a server this process opens the data directory and serves the same application on a Unix socket in a private
 folder, so that each command has a single implementation. Closing stops the server, saves the indexes and releases the
 directory.
 """
@@ -55,7 +55,7 @@ def collection_path(collection: str, *parts: str) -> str:
 
 @contextmanager
 def connect(data: Path | None, url: str | None, creates: bool = False) -> Iterator["Service"]:
-    """Yield the service at `url`, or the service of the data directory, opened by this process and closed at the end.
+    """Yield the service at `url`, the server of the data directory, or the directory, opened until the end.
 
     creates: whether the command makes a new directory where there is none. Raises Failure: OWNED if another
     process owns the directory, ERROR if it has no data and the command creates none, USAGE for an invalid address or
@@ -64,16 +64,27 @@ def connect(data: Path | None, url: str | None, creates: bool = False) -> Iterat
     from service.cli.client import Service, client_for
 
     settings = settings_from(data=data)
-    if url is None:
+    address = server_address(settings, data, url)
+    if address is None:
         settings = quiet(settings)
         with open_runtime(settings, creates=creates) as runtime, serve_in_thread(settings, runtime) as client:
             yield Service(client, f"the data directory {settings.data}", local=True)
-    elif data is not None:
-        raise Failure(USAGE, "--data and --url exclude each other: a server has its own data directory")
     else:
         key = given_key() or (settings.key.get_secret_value() if settings.key else None)
-        with client_for(url, key) as client:
-            yield Service(client, url, local=False)
+        with client_for(address, key) as client:
+            yield Service(client, address, local=False)
+
+
+def server_address(settings: "Settings", data: Path | None, url: str | None) -> str | None:
+    """Return `url`, or the address of the server that owns the data directory; None without a server.
+
+    Raises Failure USAGE for `url` together with `data`.
+    """
+    from service.storage.owner_lock import address_of_server
+
+    if url is not None and data is not None:
+        raise Failure(USAGE, "--data and --url exclude each other: a server has its own data directory")
+    return address_of_server(settings.data) if url is None else url
 
 
 def settings_from(**flags: object) -> "Settings":
@@ -186,7 +197,8 @@ def ready_to_open(settings: "Settings") -> Iterator[None]:
     from index.errors import SearchError
     from service.runtime.first_start import DatabaseLost, DatabasePresent, OtherDatabase
     from service.runtime.log_lines import configure_logging
-    from service.storage.database import DirectoryOwned, UnknownSchema
+    from service.storage.database import UnknownSchema
+    from service.storage.owner_lock import DirectoryOwned
 
     configure_logging(settings.log_level)
     try:

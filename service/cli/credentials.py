@@ -37,7 +37,7 @@ def _key_option() -> Any:
                 "--key",
                 callback=_remember,
                 expose_value=False,
-                help="The API key for --url; better SOFTSEEK_KEY, which other users of this machine do not see.",
+                help="The API key for the server; better SOFTSEEK_KEY, which other users of this machine do not see.",
             ),
         ] = None,
     ) -> None:

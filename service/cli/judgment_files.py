@@ -36,7 +36,7 @@ def guess_judgment_format(path: Path) -> JudgmentFormat:
         return JudgmentFormat.BEIR
     if len(first.split()) == 4 or not first:
         return JudgmentFormat.QRELS
-    raise Failure(USAGE, f"{path.name}: unknown format; set --format to qrels, beir, json or jsonl")
+    raise Failure(USAGE, f"{path.name}: unknown format; set --format to one of {', '.join(JudgmentFormat)}")
 
 
 def first_line(path: Path) -> bytes:

@@ -26,7 +26,7 @@ def move(to: ToOption, data: DataOption = None, json_out: JsonOption = False) ->
     with ready_to_open(settings):
         require_content(settings)
         from service.snapshots.moving import move_database
-        from service.storage.database import OwnerLock
+        from service.storage.owner_lock import OwnerLock
 
         lock = OwnerLock(settings.data)
         try:

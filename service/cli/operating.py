@@ -17,7 +17,7 @@ from service.cli import show
 from service.cli.connection import connect, open_runtime, quiet, ready_to_open, settings_from
 from service.cli.failures import ERROR, OWNED, USAGE, Failure, Refused
 from service.cli.options import DataOption, JsonOption, UrlOption
-from service.cli.protection import protect, refuse_unprotected
+from service.cli.protection import is_loopback, protect, refuse_unprotected
 from service.runtime.arenas import limit_arenas
 from service.runtime.garbage import collections_paused, leave_out_what_exists
 
@@ -113,11 +113,13 @@ def serve(
         runtime.database.when_outdated = stop.stop_outdated
         protect(runtime, listening, make_admin_key)
         listening.listen(BACKLOG)  # connections before the server's start wait
+        runtime.owner_lock.announce(address_from_here(listening))
         announce(settings, listening, json_out)
         if settings.processes == 1 or settings.only_reads:
             serve_alone(settings, runtime, listening, stop)
         else:
             serve_with_workers(settings, runtime, listening, stop)
+        runtime.owner_lock.announce(None)
     if stop.is_outdated:
         raise Failure(ERROR, "the memory of the service was older than the database: start it again")
 
@@ -191,6 +193,15 @@ def announce(settings: "Settings", listening: socket.socket, json_out: bool) -> 
     show.notice(f"Softseek listens on {url}, data directory {settings.data}")
     if json_out:
         show.data({"url": url, "data": str(settings.data)}, on_one_line=True)
+
+
+def address_from_here(listening: socket.socket) -> str | None:
+    """Return the address at which commands of this machine reach the server, None if it is not of the loopback."""
+    host, port = listening.getsockname()[:2]
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
+    if not is_loopback(host):
+        return None
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
 def demo(data: DataOption = None, json_out: JsonOption = False) -> None:

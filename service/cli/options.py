@@ -25,7 +25,7 @@ DataOption = Annotated[
 ]
 UrlOption = Annotated[
     str | None,
-    typer.Option("--url", help="The address of a server to use instead of a data directory."),
+    typer.Option("--url", help="The address of a server; by default the server that runs on the data directory."),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Write only JSON to stdout.")]
 CollectionOption = Annotated[str, typer.Option("--collection", help="The collection.")]

@@ -6,7 +6,18 @@ from pathlib import Path
 from service.cli.failures import ERROR, Failure
 from service.cli.sources.formats import format_of_name
 from service.documents.compression import CompressionBomb, open_plain
-from service.documents.reading import BOM, Fault, Found, Record, RecordFormat, Unit, json_format, read_array, read_lines
+from service.documents.reading import (
+    BOM,
+    Fault,
+    Found,
+    Record,
+    RecordFormat,
+    Unit,
+    as_utf8,
+    json_format,
+    read_array,
+    read_lines,
+)
 
 __all__ = ["BOM", "Fault", "Found", "Record", "head_of", "is_table", "read_objects", "unit_of"]
 
@@ -37,9 +48,9 @@ def is_table(path: Path) -> bool:
 
 
 def head_of(path: Path) -> bytes:
-    """Return the first bytes of a file, decompressed. Raises Failure for damaged gzip."""
+    """Return the first bytes of a file, decompressed and in UTF-8. Raises Failure for damaged gzip."""
     try:
         with open_plain(path) as stream:
-            return stream.read(HEAD_BYTES)
+            return as_utf8(stream).read(HEAD_BYTES)
     except (EOFError, OSError, zlib.error) as error:
         raise Failure(ERROR, f"{path.name}: {error}") from error

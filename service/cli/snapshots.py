@@ -88,7 +88,7 @@ def restore(file: FileArgument, data: DataOption = None, json_out: JsonOption = 
 def refusals() -> Iterator[None]:
     """Raise the errors of snapshots as a Failure."""
     from index.errors import SearchError
-    from service.storage.database import DirectoryOwned
+    from service.storage.owner_lock import DirectoryOwned
 
     try:
         yield

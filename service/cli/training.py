@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from service.cli import drawing, heatmaps, reports, show
-from service.cli.connection import DEFAULT_COLLECTION, collection_path, connect
+from service.cli.connection import DEFAULT_COLLECTION, collection_path, connect, server_address, settings_from
 from service.cli.drawing import HeatmapOption
 from service.cli.failures import ERROR, USAGE, Failure, Refused
 from service.cli.following import follow
@@ -55,7 +55,7 @@ def train(
     ] = 45,
     click_reading: Annotated[
         ClickInterpretation,
-        typer.Option(help="Interpretation of clicks. auto: try all, and select by validation."),
+        typer.Option(help="Interpretation of clicks. auto: the mean of a graded and a debiased head."),
     ] = ClickInterpretation.AUTO,
     from_documents: Annotated[
         bool,
@@ -76,8 +76,8 @@ def train(
 
     With --from-documents, make a model from the documents alone, and promote it if it passes the guard.
     """
-    if not wait and url is None:
-        raise Failure(USAGE, "--no-wait needs --url: without a server the run ends with this command")
+    if not wait and server_address(settings_from(data=data), data, url) is None:
+        raise Failure(USAGE, "--no-wait needs a server: without it the run ends with this command")
     if not wait and heatmap:
         raise Failure(USAGE, "--heatmap and --no-wait exclude each other: the attention after the run is drawn")
     drawing.require_image_name(heatmap)

@@ -19,6 +19,12 @@ MAX_RECORD_BYTES = 8 * 1024 * 1024
 READ_CHARACTERS = 65_536
 BLANK_LINES = re.compile(rb"\s*\n")
 BOM = codecs.BOM_UTF8
+UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+"""The byte order marks of UTF-16."""
+NOT_TEXT = "neither UTF-8 nor UTF-16 with a byte order mark"
+NO_BYTE = "softseek-no-byte"
+"""Decodes what is not UTF-16 to a lone surrogate, which stands for a byte that no UTF-8 has."""
+codecs.register_error(NO_BYTE, lambda error: ("\udcff", getattr(error, "end", 0)))
 TOO_LARGE = f"has more than {MAX_RECORD_BYTES} bytes"
 Unit = Literal["line", "item"]
 
@@ -71,9 +77,9 @@ def json_format(head: bytes) -> RecordFormat:
 
 def read_lines(stream: BinaryIO) -> Found:
     """Yield the objects of NDJSON; blank lines are skipped."""
-    buffered = stream if isinstance(stream, io.BufferedReader) else Joined(b"", stream).buffered()
+    text_stream = as_utf8(stream)
     number = 0
-    for line in bounded_lines(buffered):
+    for line in bounded_lines(text_stream):
         number += 1
         text = line.removeprefix(BOM) if number == 1 else line
         if len(line) >= MAX_RECORD_BYTES:
@@ -81,7 +87,7 @@ def read_lines(stream: BinaryIO) -> Found:
         elif text.strip():
             yield parse_object(number, text)
         else:
-            number += _skip_blank_lines(buffered)
+            number += _skip_blank_lines(text_stream)
 
 
 def _skip_blank_lines(stream: io.BufferedReader) -> int:
@@ -112,7 +118,7 @@ def parse_object(number: int, text: bytes) -> Record | Fault:
         try:
             content = text.decode().strip()
         except UnicodeDecodeError:
-            return Fault(number, "invalid_json", "not UTF-8", content=text.decode(errors="replace").strip())
+            return Fault(number, "invalid_json", NOT_TEXT, content=text.decode(errors="replace").strip())
         return Fault(number, "invalid_json", f"not valid JSON at character {error.pos + 1}", content=content)
     if isinstance(value, dict):
         return Record(number, value)
@@ -121,7 +127,7 @@ def parse_object(number: int, text: bytes) -> Record | Fault:
 
 def read_array(stream: BinaryIO) -> Found:
     """Yield the objects of a JSON array. Where it is not valid JSON, the rest of the array is one fault."""
-    for number, item in enumerate(_items(stream), 1):
+    for number, item in enumerate(_items(as_utf8(stream)), 1):
         yield parse_object(number, item) if isinstance(item, bytes) else Fault(number, item.code, str(item))
 
 
@@ -197,6 +203,38 @@ def read_start(stream: BinaryIO, size: int) -> bytes:
     while len(found) < size and (block := stream.read(size - len(found))):
         found += block
     return found
+
+
+def as_utf8(stream: BinaryIO) -> io.BufferedReader:
+    """Return a stream of text in UTF-8. A stream in UTF-16 with a byte order mark is converted; others are as they are.
+
+    A part that is not UTF-16 becomes a byte that is not UTF-8, so that the record with it is refused.
+    """
+    buffered = stream if isinstance(stream, io.BufferedReader) else Joined(b"", stream).buffered()
+    return io.BufferedReader(_Converted(buffered)) if buffered.peek(2)[:2] in UTF_16 else buffered
+
+
+class _Converted(io.RawIOBase):
+    """The text of a stream in UTF-16, in UTF-8."""
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self._stream = stream
+        self._decoder = codecs.getincrementaldecoder("utf-16")(errors=NO_BYTE)
+        self._text = b""
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        while not self._text:
+            block = self._stream.read(READ_CHARACTERS)
+            self._text = self._decoder.decode(block, final=not block).encode(errors="surrogateescape")
+            if not block:
+                break
+        part = self._text[: len(buffer)]
+        self._text = self._text[len(part) :]
+        buffer[: len(part)] = part
+        return len(part)
 
 
 class Joined(io.RawIOBase):

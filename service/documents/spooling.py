@@ -21,7 +21,7 @@ from service.documents.compression import (
     open_plain,
 )
 from service.documents.mapping import FieldMapping
-from service.documents.reading import Found, RecordFormat, Watched, json_format
+from service.documents.reading import Found, RecordFormat, Watched, as_utf8, json_format
 from service.documents.schemas import ImportParameters
 from service.documents.tables import UnusableTable, read_records
 from service.http.problems import Problem
@@ -134,7 +134,7 @@ def _complete(path: Path, fields: FieldMapping, media_type: str) -> Spooled:
     """Store the parameters beside the body, then name the body complete. Raises UnusableTable."""
     kind = TABLES.get(media_type.partition(";")[0].strip().lower())
     with open_plain(path) as stream:
-        kind = kind or json_format(stream.read(SNIFFED_BYTES))
+        kind = kind or json_format(as_utf8(stream).read(SNIFFED_BYTES))
     found = Spooled(path, kind, fields)
     with found.open() as stream:
         found.records(stream)  # reads the header of a table

@@ -1,6 +1,5 @@
 """Reads records from a table: CSV or TSV with a header."""
 
-import codecs
 import csv
 import io
 import re
@@ -11,12 +10,14 @@ import orjson
 
 from service.documents.reading import (
     MAX_RECORD_BYTES,
+    NOT_TEXT,
     TOO_LARGE,
     Fault,
     Found,
     Joined,
     Record,
     RecordFormat,
+    as_utf8,
     read_array,
     read_lines,
     read_start,
@@ -93,11 +94,10 @@ def read_table(stream: BinaryIO, strict_header: bool = False) -> Found:
     An empty cell is left out. Raises UnusableTable.
     """
     csv.field_size_limit(MAX_RECORD_BYTES)
-    head = read_start(stream, SNIFFED_BYTES)
-    encoding = "utf-16" if head[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE) else "utf-8-sig"
-    errors = "replace" if encoding == "utf-16" else "surrogateescape"
-    lines = io.TextIOWrapper(Joined(head, stream).buffered(), encoding, errors, newline="")
-    rows = _Rows(lines, delimiter_of(head.decode(encoding, errors="replace")))
+    content = as_utf8(stream)
+    head = read_start(content, SNIFFED_BYTES)
+    lines = io.TextIOWrapper(Joined(head, content).buffered(), "utf-8-sig", "surrogateescape", newline="")
+    rows = _Rows(lines, delimiter_of(head.decode("utf-8-sig", errors="replace")))
     try:
         header = rows.next() or []
     except csv.Error as error:
@@ -135,7 +135,7 @@ def parse_header(header: list[str], strict: bool) -> list[tuple[str, str]]:
     columns = [(match[1], match[2] or "string") for match in found if match]
     names = [name for name, _ in columns]
     if re.search("[\ud800-\udfff]", "".join(names)):
-        raise UnusableTable("the header is not UTF-8")
+        raise UnusableTable(f"the header is {NOT_TEXT}")
     if strict and (len(set(names)) < len(names) or not all(names)):
         raise UnusableTable("the header has a duplicate or an empty column name")
     if strict and (missing := [name for name in ("id", "text") if name not in names]):
@@ -149,7 +149,7 @@ def table_record(number: int, columns: list[tuple[str, str]], row: list[str]) ->
     if len(row) != len(columns):
         return Fault(number, "invalid_csv", f"{len(row)} cells; the header has {len(columns)}", content=row)
     if re.search("[\ud800-\udfff]", "".join(row)):
-        return Fault(number, "invalid_csv", "not UTF-8")
+        return Fault(number, "invalid_csv", NOT_TEXT)
     record: dict[str, Any] = {}
     for (name, kind), cell in zip(columns, row, strict=True):
         if cell == "":

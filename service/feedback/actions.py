@@ -51,7 +51,7 @@ def too_many(items: Sequence[Any], name: str) -> None:
 
 def _lines(body: bytes) -> list[bytes]:
     """Return the lines that are not blank. Raises Problem 422 for too many, 400 for fewer than two."""
-    if body.count(b"\n") > MAX_LINES:
+    if body.removesuffix(b"\n").count(b"\n") >= MAX_LINES:
         raise Problem(422, "too_many_events", f"a request has at most {MAX_LINES} lines, with the blank ones")
     lines = [line for line in body.split(b"\n") if line.strip()]
     if len(lines) < 2:

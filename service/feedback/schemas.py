@@ -109,8 +109,10 @@ class EventIn(Open):
     def _with_an_offset(cls, timestamp: Any) -> Any:
         """Refuse numbers that are no time since EARLIEST in seconds or milliseconds since 1970, also as text."""
         number = _as_number(timestamp) if isinstance(timestamp, str | int | float) else None
-        if number is not None and (isinstance(timestamp, bool) or number < EARLIEST):
+        if isinstance(timestamp, bool):
             raise ValueError("must be a date and time with its offset, such as 2026-09-20T10:00:00Z")
+        if number is not None and number < EARLIEST:
+            raise ValueError("a number must be a time from the year 2000 on, in seconds or milliseconds since 1970")
         return timestamp
 
     @field_validator("timestamp")

@@ -29,7 +29,7 @@ class AllowedHosts:
         if scope["type"] == "http":
             for header, value in scope["headers"]:
                 if header == b"host" and not self._allows(value):
-                    detail = "this service does not answer for this host; the setting allowed_hosts names its hosts"
+                    detail = "this service does not answer for this host; SOFTSEEK_ALLOWED_HOSTS names its hosts"
                     await answer(Problem(421, "host_not_allowed", detail), scope)(scope, receive, send)
                     return
         await self.app(scope, receive, send)

@@ -19,6 +19,17 @@ SEARCH_SECONDS = Histogram(
 )
 REQUESTS = Counter("softseek_requests_total", "Requests answered, by status class.", ["status"], registry=REGISTRY)
 
+GAUGES = {
+    "softseek_documents": "Searchable documents of a collection.",
+    "softseek_newest_snapshot_timestamp_seconds": "Time of the newest snapshot in seconds since 1970, 0 without one.",
+    "softseek_searcher_age_seconds": "Seconds since the last look at the database; +Inf before the first.",
+    "softseek_searcher_epoch": "Epoch of the history of the database that was copied.",
+    "softseek_searcher_number": "Number of the last change of the database that was copied.",
+    "softseek_searcher_impressions_waiting": "Files of impressions that are not delivered to the database.",
+    "softseek_searcher_partitions": "Partitions of a coordinator.",
+    "softseek_searcher_partitions_away": "Partitions that do not answer a coordinator.",
+}
+"""The names and meanings of values that are read when the metrics are asked for."""
 ENDS = ("", "_bucket", "_count", "_sum", "_total")
 """What the name of a sample has after the name of its metric."""
 
@@ -52,6 +63,21 @@ def exposition(others: Iterable[Mapping[str, float]]) -> bytes:
     registry = CollectorRegistry()
     registry.register(_Total(total))
     return generate_latest(registry)
+
+
+def gauge(name: str, values: Mapping[str, float | None], label: str = "") -> bytes:
+    """Return one of GAUGES in the text format of Prometheus. values: value of the label -> value; None is unknown."""
+    lines = [f"# HELP {name} {GAUGES[name]}", f"# TYPE {name} gauge"]
+    for named, value in values.items():
+        labels = f'{{{label}="{named}"}}' if label else ""
+        lines.append(f"{name}{labels} {'+Inf' if value is None else value}")
+    return "\n".join([*lines, ""]).encode()
+
+
+def metric_names() -> set[str]:
+    """Return the names of all metrics of the processes of the service."""
+    families = (family.name + ("_total" if family.type == "counter" else "") for family in REGISTRY.collect())
+    return {*GAUGES, *families}
 
 
 class _Total:

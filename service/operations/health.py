@@ -20,7 +20,7 @@ from starlette.types import Scope
 from index.errors import DamagedFile, DamagedKeys
 from service.http.access import Asked, Asking
 from service.http.answers import answers
-from service.http.metrics import exposition
+from service.http.metrics import exposition, gauge
 from service.http.problems import Problem
 from service.http.routers import router_of
 from service.http.server import LIVE
@@ -91,19 +91,16 @@ async def readyz(request: Request, asking: Asking) -> dict[str, Any]:
 def metrics(runtime: Running) -> Response:
     """Return counters and timings in the text format of Prometheus."""
     others = runtime.workers.samples if runtime.workers is not None else ()
-    lines = [exposition(others), b"# TYPE softseek_documents gauge\n"]
-    lines += [
-        f'softseek_documents{{collection="{name}"}} {state.generation.count}\n'.encode()
-        for name, state in sorted(runtime.collections.items())
-    ]
+    counts = {name: state.generation.count for name, state in sorted(runtime.collections.items())}
+    parts = [exposition(others), gauge("softseek_documents", counts, "collection")]
     for member, values in runtime.standing.items():
         for name, value in (values if isinstance(values, dict) else {member: values}).items():
-            lines.append(f"# TYPE softseek_searcher_{name} gauge\nsoftseek_searcher_{name} {value or 0}\n".encode())
-    if snapshots := stored_snapshots(runtime.settings.data):
-        newest = datetime.fromisoformat(snapshots[0].made_at).timestamp()
-        lines.append(b"# TYPE softseek_newest_snapshot_timestamp_seconds gauge\n")
-        lines.append(f"softseek_newest_snapshot_timestamp_seconds {newest:.0f}\n".encode())
-    return Response(b"".join(lines), media_type=CONTENT_TYPE_LATEST)
+            parts.append(gauge(f"softseek_searcher_{name}", {"": value}))
+    if not runtime.settings.only_reads:  # the snapshots are those of the writer
+        snapshots = stored_snapshots(runtime.settings.data)
+        newest = datetime.fromisoformat(snapshots[0].made_at).timestamp() if snapshots else 0
+        parts.append(gauge("softseek_newest_snapshot_timestamp_seconds", {"": round(newest)}))
+    return Response(b"".join(parts), media_type=CONTENT_TYPE_LATEST)
 
 
 def diagnose(runtime: Runtime, repair: bool = False) -> list[dict[str, Any]]:

@@ -27,7 +27,7 @@ from service.runtime.runtime import encoder_of
 from service.searchers.document_part import DocumentPart
 from service.searchers.searcher_runtime import SearcherRuntime
 from service.settings import Settings
-from service.storage.database import DirectoryOwned
+from service.storage.owner_lock import DirectoryOwned
 
 APPLICATION = NAMESPACE
 """The name of the application of Ray Serve."""

@@ -35,10 +35,11 @@ from service.runtime.loader import create_collection, load_collection
 from service.runtime.search_runtime import SearchRuntime
 from service.runtime.training_supervisor import TrainingSupervisor
 from service.settings import Settings
-from service.storage.database import ENCODERS, Database, OwnerLock
+from service.storage.database import ENCODERS, Database
 from service.storage.database_probe import DatabaseProbe
 from service.storage.identity_repository import identity_of
 from service.storage.opening import open_database
+from service.storage.owner_lock import OwnerLock
 from service.storage.reservations import note_collection
 from service.storage.watermarks import Watermarks
 
@@ -93,7 +94,8 @@ class Runtime(SearchRuntime):
         """How often the texts of queries were forgotten: the copies of other processes must follow."""
         self.closing = False
         """Whether the service is closing. Work that stops then is resumed at the next start."""
-        self._lock = lock
+        self.owner_lock = lock
+        """The lock of the data directory, which tells commands of this machine where the server listens."""
         self._watermarks = Watermarks(settings.data)
         is_apart = settings.database_address is not None and not settings.only_reads  # searchers have a copy
         self._probe = DatabaseProbe(database) if is_apart else None
@@ -150,7 +152,7 @@ class Runtime(SearchRuntime):
             state.store.close()
         self.database.close()
         self._watermarks.close()
-        self._lock.release()
+        self.owner_lock.release()
 
     def save(self) -> None:
         """Save the index of every collection that changed, so that the next start does not rebuild it."""

@@ -34,7 +34,8 @@ from service.searchers.source import Source
 from service.searchers.spool import Spool
 from service.settings import Settings
 from service.storage.change_log import Position, continues, newest_position, touched_after
-from service.storage.database import DATABASE_FILE, OwnerLock
+from service.storage.database import DATABASE_FILE
+from service.storage.owner_lock import OwnerLock
 
 RETRY_SECONDS = 0.5
 OLD_SECONDS = 5.0

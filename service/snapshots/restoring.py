@@ -19,8 +19,9 @@ from service.snapshots.archive import FORMAT, Advance, check_bytes, ignore, read
 from service.snapshots.repository import key_count
 from service.snapshots.state import state_hash
 from service.storage.copying import opened_copy
-from service.storage.database import DATABASE_FILE, LOCK_FILE, NEWEST_REVISION, OwnerLock
+from service.storage.database import DATABASE_FILE, NEWEST_REVISION
 from service.storage.dialects import integrity
+from service.storage.owner_lock import LOCK_FILE, OwnerLock
 
 UNPACKED = ".restoring"
 """Suffix of the folder beside the target."""

@@ -1,14 +1,13 @@
-"""The database as the service sees it, its schema, and the lock of the data directory.
+"""The database as the service sees it, and its schema.
 
 `service.storage.sqlite_database` and `service.storage.postgres_database` are its engines.
 """
 
-import fcntl
 import os
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, suppress
+from contextlib import AbstractContextManager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,7 +16,6 @@ from sqlalchemy import Connection, inspect, text
 from sqlalchemy.exc import SQLAlchemyError
 
 from index.errors import SearchError
-from index.storage.files import sync_directory
 from service.storage.base import METADATA
 from service.storage.reservations import not_reserved
 
@@ -25,19 +23,10 @@ if TYPE_CHECKING:
     from alembic.config import Config
 
 DATABASE_FILE = "softseek.db"
-LOCK_FILE = "owner.lock"
 ENCODERS = "encoders"
 """The folder of converted encoders, beside the database."""
 NEWEST_REVISION = "0016"
 """The revision of the schema in the last file of `migrations/versions`."""
-
-
-class DirectoryOwned(Exception):
-    """Another process owns the data directory."""
-
-    def __init__(self, directory: Path, pid: str) -> None:
-        super().__init__(f"the data directory {directory} is owned by process {pid}")
-        self.pid = pid
 
 
 class DatabaseRead(Exception):
@@ -62,29 +51,6 @@ class UnsuitableDatabase(SearchError):
 
 class UnknownSchema(Exception):
     """A later version wrote the database, with a schema that this version does not know."""
-
-
-class OwnerLock:
-    """Exclusive ownership of a data directory until the process ends. The lock file contains the owner's PID."""
-
-    def __init__(self, directory: Path) -> None:
-        if not directory.is_dir():
-            directory.mkdir(mode=0o700, parents=True, exist_ok=True)  # an existing directory keeps its rights
-            sync_directory(directory.parent)
-        self._file = os.open(directory / LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            pid = os.read(self._file, 20).decode("ascii", "replace").strip() or "unknown"
-            os.close(self._file)
-            raise DirectoryOwned(directory, pid) from None
-        os.ftruncate(self._file, 0)
-        with suppress(OSError):  # a full disk has no place for the PID; the lock does not need it
-            os.pwrite(self._file, str(os.getpid()).encode(), 0)
-
-    def release(self) -> None:
-        """Release the ownership."""
-        os.close(self._file)
 
 
 class DatabaseReader(ABC):

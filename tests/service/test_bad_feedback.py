@@ -58,7 +58,10 @@ def test_each_event_is_accepted_or_rejected_separately(client: TestClient) -> No
     assert rejected(client, event("known", user_query="x") | {"timestamp": "2026-09-20T10:00:00"}) == "invalid_event"
     for number in (5, 946_684_799, 5.5, True, "5", "-5"):
         assert rejected(client, event("known", user_query="x") | {"timestamp": number}) == "invalid_event"
-    for number in (1_760_000_000, 1_760_000_000_000, "1760000000.5"):
+    too_early = {"timestamp": 946_684_799}
+    answer = post_events(client, [event("known", user_query="x") | too_early]).json()
+    assert "a number must be a time from the year 2000 on" in answer["rejected"][0]["detail"]
+    for number in (1_760_000_000, 1_760_000_000_000, "1760000000.5", "1999-12-31T23:59:59Z"):
         assert CollectionClient(client).post("events", event("known", user_query="x") | {"timestamp": number})[
             "accepted"
         ]

@@ -12,7 +12,7 @@ import service.runtime.training_supervisor
 from service.operations.health import diagnose
 from service.runtime.repeated_failures import RepeatedFailures
 from service.runtime.training_supervisor import TrainingSupervisor
-from service.storage.database import OwnerLock
+from service.storage.owner_lock import OwnerLock
 from tests.service.client import opened, runtime_of
 
 DEAF = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('ready', flush=True); time.sleep(600)"

@@ -232,7 +232,7 @@ def test_a_response_of_another_server_is_an_error(fake: Fake, run: Run) -> None:
         (["search", "x", "--limit", "0"], "greater than or equal to 1"),
         (["search", "caf\udce9"], "argument 2 is not UTF-8"),
         (["rules", "set", "r", "--hide", "a"], "one of --exact, --contains and --near"),
-        (["train", "--no-wait"], "--no-wait needs --url"),
+        (["train", "--no-wait"], "--no-wait needs a server"),
         (["train", "--budget", "3601"], "less than or equal to 3600"),
         (["evaluate", "--models", "one"], "version numbers"),
         (["serve", "--port", "65536"], "less than or equal to 65535"),

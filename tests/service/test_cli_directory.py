@@ -281,7 +281,7 @@ def rights_of_files(folder: Path) -> list[int]:
     return rights
 
 
-def test_a_directory_in_use_by_a_server_is_not_opened_by_a_command(
+def test_a_command_uses_the_server_of_its_data_directory(
     run: Run, served: tuple[str, subprocess.Popen[str]], documents: Path, tmp_path: Path
 ) -> None:
     url, process = served
@@ -291,7 +291,13 @@ def test_a_directory_in_use_by_a_server_is_not_opened_by_a_command(
     assert all(one & 0o077 == 0 for one in rights)
     assert run("search", "yak", "--url", url, "--json").value["hits"][0]["id"] == "yak"
     assert run("doctor", "--url", url).code == 0
-    owned = run("search", "yak")
+    assert run("search", "yak", "--json").value["hits"][0]["id"] == "yak"
+    key = run("keys", "create", "--scopes", "admin").out.strip()
+    refused = run("search", "yak")
+    assert (refused.code, refused.out) == (1, "")
+    assert "SOFTSEEK_KEY" in refused.err
+    assert run("search", "yak", "--key", key, "--json").value["hits"][0]["id"] == "yak"
+    owned = run("doctor")
     assert (owned.code, owned.out) == (73, "")
     assert f"process {process.pid}" in owned.err
     process.send_signal(signal.SIGTERM)

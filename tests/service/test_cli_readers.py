@@ -9,6 +9,7 @@ from service.cli import judgment_files, records
 from service.cli.failures import Failure
 from service.cli.judgment_files import JudgmentFormat
 from service.cli.records import Fault, Record
+from service.documents.reading import NOT_TEXT
 
 
 def written(path: Path, content: bytes | str) -> Path:
@@ -22,7 +23,7 @@ def test_lines_that_are_not_objects_are_faults_and_later_lines_are_read(tmp_path
         assert list(records.read_objects(path)) == [
             Record(1, {"id": "a"}),
             Fault(3, "invalid_json", "not valid JSON at character 7"),
-            Fault(4, "invalid_json", "not UTF-8"),
+            Fault(4, "invalid_json", NOT_TEXT),
             Fault(5, "invalid_json", "not a JSON object"),
             Fault(6, "invalid_json", "not valid JSON at character 15"),
             Record(7, {"id": "c"}),
@@ -34,6 +35,12 @@ def test_an_array_is_counted_in_items(tmp_path: Path) -> None:
     assert records.unit_of(path) == "item"
     found = list(records.read_objects(path))
     assert found == [Record(1, {"a": 1}), Fault(2, "invalid_json", "not a JSON object"), Record(3, {"a": 3})]
+
+
+def test_an_array_in_utf_16_is_counted_in_items(tmp_path: Path) -> None:
+    path = written(tmp_path / "a.json", '[{"a":"café"}]'.encode("utf-16"))
+    assert records.unit_of(path) == "item"
+    assert list(records.read_objects(path)) == [Record(1, {"a": "café"})]
 
 
 def test_damaged_gzip_is_an_error(tmp_path: Path) -> None:
@@ -56,7 +63,7 @@ def test_the_first_line_gives_the_format_of_judgments(tmp_path: Path, content: s
 
 
 def test_judgments_of_an_unknown_format_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(Failure, match="unknown format"):
+    with pytest.raises(Failure, match="unknown format; set --format to one of qrels, beir, json, jsonl, srw"):
         judgment_files.guess_judgment_format(written(tmp_path / "a", "one two\n"))
 
 

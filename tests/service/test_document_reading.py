@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from service.documents import reading
-from service.documents.reading import Fault, Record, RecordFormat
+from service.documents.reading import NOT_TEXT, Fault, Record, RecordFormat
 from service.documents.tables import UnusableTable, delimiter_of, read_records, read_table
 
 
@@ -84,7 +84,7 @@ def test_cells_have_the_type_of_their_column() -> None:
         Record(2, {"id": "a", "text": "x", "price": 2.5, "sold": True}),
         Fault(3, "invalid_csv", "column price: not a number", "price"),
         Fault(4, "invalid_csv", "1 cells; the header has 4"),
-        Fault(5, "invalid_csv", "not UTF-8"),
+        Fault(5, "invalid_csv", NOT_TEXT),
     ]
     assert [one.content for one in found[1:3] if isinstance(one, Fault)] == [
         {"id": "b", "text": "y", "price": "soon", "sold": ""},
@@ -98,6 +98,35 @@ def test_columns_without_a_name_or_with_the_same_name_are_kept() -> None:
 
 def test_a_table_of_a_spreadsheet_in_utf_16_is_read() -> None:
     assert table("id\ttext\na\tcafé\n".encode("utf-16")) == [Record(2, {"id": "a", "text": "café"})]
+
+
+LONE_SURROGATE = b"\x00\xd8"
+
+
+def test_a_damaged_row_of_a_table_in_utf_16_is_a_fault() -> None:
+    rows = ("id,text\na,red ".encode("utf-16"), LONE_SURROGATE, "shoe\nb,hat\nc,scarf".encode("utf-16-le")[:-1])
+    assert table(b"".join(rows)) == [
+        Fault(2, "invalid_csv", NOT_TEXT),
+        Record(3, {"id": "b", "text": "hat"}),
+        Fault(4, "invalid_csv", NOT_TEXT),
+    ]
+    with pytest.raises(UnusableTable, match=NOT_TEXT):
+        table("id,te".encode("utf-16") + LONE_SURROGATE + "xt\na,b\n".encode("utf-16-le"))
+
+
+@pytest.mark.parametrize("block", [1, 2, 3, 65_536])
+def test_json_in_utf_16_with_a_byte_order_mark_is_read(monkeypatch: pytest.MonkeyPatch, block: int) -> None:
+    monkeypatch.setattr(reading, "READ_CHARACTERS", block)
+    lines = '{"id": "café"}\n\n{"id": "𝄞"}\n'.encode("utf-16") + b'"\x00' + LONE_SURROGATE + b'"\x00'
+    assert list(read_records(io.BytesIO(lines), RecordFormat.NDJSON)) == [
+        Record(1, {"id": "café"}),
+        Record(3, {"id": "𝄞"}),
+        Fault(4, "invalid_json", NOT_TEXT),
+    ]
+    assert array('[{"id": "café"}, {"id": "𝄞"}]'.encode("utf-16")) == [
+        Record(1, {"id": "café"}),
+        Record(2, {"id": "𝄞"}),
+    ]
 
 
 @pytest.mark.parametrize("header", ["id,title", "text", "id,text,text", "id,text,"])

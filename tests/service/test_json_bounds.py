@@ -141,10 +141,12 @@ def test_wrong_values_without_number_make_few_errors(model: Any, body: dict[str,
 def test_lines_are_counted_before_they_are_parsed(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
     parsed = []
     monkeypatch.setattr(actions, "_line", lambda line: parsed.append(line))
-    for body in (b"x\n" * (MAX_ITEMS + 1), b"\n" * MAX_LINES + b"x\nx\n"):
+    for body in (b"x\n" * (MAX_ITEMS + 1), b"x\n" + b"\n" * (MAX_LINES - 1) + b"x"):
         problem(client.post(f"{DEFAULT}/events", content=body), 422, "too_many_events")
     assert parsed == []
     assert len(actions.read_events(b"x\n\n" * MAX_ITEMS)) == MAX_ITEMS == len(parsed)
+    for end in (b"x", b"x\n"):
+        assert len(actions.read_events(b"x\n" + b"\n" * (MAX_LINES - 2) + end)) == 2
 
 
 def test_a_line_over_the_bounds_refuses_the_body() -> None:

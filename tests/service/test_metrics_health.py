@@ -7,6 +7,7 @@ import pytest
 from fastapi.testclient import TestClient
 from prometheus_client.parser import text_string_to_metric_families
 
+from service.http.metrics import gauge, metric_names
 from service.operations.health import diagnose
 from service.runtime.model_repository import insert_model
 from tests.service.client import CollectionClient, create, opened, runtime_of
@@ -51,6 +52,21 @@ def test_documents_searches_and_responses_are_counted(client: TestClient) -> Non
     assert grown("softseek_search_seconds_count", "words") == 2
     assert grown("softseek_requests_total", "4xx") == 1
     assert grown("softseek_requests_total", "2xx") == 3  # two searches, and the first request of the metrics
+
+
+def test_every_metric_has_a_help_line(client: TestClient) -> None:
+    lines = client.get("/metrics").text.splitlines()
+    named = {kind: {line.split()[2] for line in lines if line.startswith(f"# {kind} ")} for kind in ("HELP", "TYPE")}
+    of_searchers = {name for name in metric_names() if name.startswith("softseek_searcher_")}
+    assert named["HELP"] == named["TYPE"] == metric_names() - of_searchers
+
+
+def test_an_alert_on_the_age_of_the_newest_snapshot_fires_without_a_snapshot(client: TestClient) -> None:
+    assert samples(client)["softseek_newest_snapshot_timestamp_seconds", ""] == 0
+
+
+def test_an_unknown_age_is_older_than_every_limit() -> None:
+    assert b"\nsoftseek_searcher_age_seconds +Inf\n" in gauge("softseek_searcher_age_seconds", {"": None})
 
 
 def test_the_schema_describes_the_items_of_a_batch(client: TestClient) -> None:

@@ -1,10 +1,12 @@
 """Text, title and metadata of files that are one document."""
 
+import io
+import zipfile
 from datetime import date, datetime
 
 import pytest
 
-from service.cli.sources.formats import SourceFormat, format_of_content, format_of_name
+from service.cli.sources.formats import SourceFormat, UnknownFormat, format_of_content, format_of_name
 from service.cli.sources.texts import TextFile, Unreadable, extract
 from tests.service.files import docx, encrypted_pdf, pdf
 
@@ -199,10 +201,24 @@ def test_a_pdf_without_a_password_is_read() -> None:
         (b"<!DOCTYPE html><p>x", SourceFormat.HTML),
         (pdf("x"), SourceFormat.PDF),
         (docx("x", "y"), SourceFormat.DOCX),
+        ('[{"a": 1}]'.encode("utf-16"), SourceFormat.JSON),
+        ("id;text\n1;x\n2;y\n".encode("utf-16"), SourceFormat.CSV),
     ],
 )
 def test_the_first_bytes_give_the_format(content: bytes, kind: SourceFormat) -> None:
     assert format_of_content(content) is kind
+
+
+@pytest.mark.parametrize(
+    ("member", "advice"), [("xl/workbook.xml", "save each sheet as CSV"), ("ppt/presentation.xml", "save it as PDF")]
+)
+def test_a_workbook_and_a_presentation_are_named_with_advice(member: str, advice: str) -> None:
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w") as archive:
+        archive.writestr("[Content_Types].xml", "<Types/>")
+        archive.writestr(member, "<x/>")
+    with pytest.raises(UnknownFormat, match=f"^unknown format: .*: {advice}$"):
+        format_of_content(content.getvalue())
 
 
 def test_the_name_gives_the_format_also_of_a_gzipped_file() -> None:

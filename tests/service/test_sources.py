@@ -70,6 +70,16 @@ def test_patterns_and_a_format_choose_the_files_of_a_folder(folder: Path) -> Non
     assert files(excluded=[folder / "guide", folder / "notes.txt"]) == ["products.json"]
 
 
+def test_records_in_utf_16_with_a_byte_order_mark_are_read(tmp_path: Path) -> None:
+    for name, text in (
+        ("a.json", '[{"id": "a", "text": "x"}]'),
+        ("b.json", '{"id":\n"b", "text": "x"}'),
+        ("c.ndjson", '{"id": "c", "text": "x"}'),
+    ):
+        written(tmp_path / name, text.encode("utf-16"))
+    assert [one["id"] for one in documents(Source(tmp_path))] == ["a", "b", "c"]
+
+
 def test_a_bad_file_stops_no_other(tmp_path: Path) -> None:
     written(tmp_path / "a.md", b"caf\xe9")
     written(tmp_path / "b.pdf", encrypted_pdf("x", "word"))

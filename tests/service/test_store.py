@@ -22,7 +22,7 @@ from index.ranking.checkpoint import head_files
 from service.documents.acceptance import accept
 from service.operations.health import diagnose
 from service.runtime.model_registry import register
-from service.storage.database import DirectoryOwned, OwnerLock
+from service.storage.owner_lock import DirectoryOwned, OwnerLock
 from service.storage.tables import QUERIES
 from tests.service.client import DEADLINE_SECONDS, CollectionClient, good, opened, runtime_of
 from tests.service.stored_models import set_file, stored_model
@@ -140,7 +140,7 @@ def test_an_index_older_than_its_documents_is_rebuilt(data: Path, tmp_path: Path
 
 def test_a_second_owner_is_refused_with_the_pid_of_the_first(data: Path) -> None:
     program = (
-        "import sys, pathlib; from service.storage.database import OwnerLock; OwnerLock(pathlib.Path(sys.argv[1]))"
+        "import sys, pathlib; from service.storage.owner_lock import OwnerLock; OwnerLock(pathlib.Path(sys.argv[1]))"
     )
     with opened(data):
         second = subprocess.run(

@@ -1,10 +1,11 @@
 """Tells the format of a file by its name or its first bytes."""
 
+import re
 from enum import StrEnum
 from pathlib import PurePath
 
 from service.documents.compression import MAGIC
-from service.documents.reading import BOM, RecordFormat
+from service.documents.reading import BOM, UTF_16, RecordFormat
 from service.documents.tables import DELIMITERS
 
 GZIP = ".gz"
@@ -63,6 +64,12 @@ SUFFIXES = {
     ".docx": SourceFormat.DOCX,
 }
 """Suffix -> format. `.gz` may follow each."""
+OFFICE = re.compile(rb"PK\x03\x04.{26}(word|xl|ppt)/", re.DOTALL)
+"""The head of a file in the zip of an Office document, with the folder that tells the program."""
+UNREAD = {
+    b"xl": "an Excel workbook is not read: save each sheet as CSV",
+    b"ppt": "a PowerPoint presentation is not read: save it as PDF",
+}
 
 
 class UnknownFormat(ValueError):
@@ -79,10 +86,16 @@ def format_of_content(head: bytes) -> SourceFormat:
     """Return the format by the first bytes of the decompressed content. Raises UnknownFormat for binary content."""
     if head.startswith(b"%PDF-"):
         return SourceFormat.PDF
-    if head.startswith(b"PK\x03\x04") and b"[Content_Types].xml" in head:
-        return SourceFormat.DOCX
+    if head.startswith(b"PK\x03\x04"):
+        folder = OFFICE.search(head)
+        if folder and folder[1] in UNREAD:
+            raise UnknownFormat(f"unknown format: {UNREAD[folder[1]]}")
+        if folder or b"[Content_Types].xml" in head:
+            return SourceFormat.DOCX
     if head.startswith(b"PAR1"):
         return SourceFormat.PARQUET
+    if head[:2] in UTF_16:
+        head = head.decode("utf-16", errors="ignore").encode()
     if b"\0" in head or head.startswith(MAGIC):
         raise UnknownFormat(f"unknown format; set --format to one of {', '.join(SourceFormat)}")
     text = head.removeprefix(BOM).lstrip()

@@ -21,7 +21,7 @@ from service.cli.sources.walk import Walk, files_of
 from service.documents.compression import MAGIC, CompressionBomb, open_plain, plain
 from service.documents.mapping import FieldMapping
 from service.documents.metadata import value_at
-from service.documents.reading import BOM, Fault, Joined, Record, RecordFormat, Unit, json_format, read_start
+from service.documents.reading import BOM, Fault, Joined, Record, RecordFormat, Unit, as_utf8, json_format, read_start
 from service.documents.tables import UnusableTable, read_records
 
 STDIN = "-"
@@ -136,6 +136,7 @@ class Source:
         record_format = kind.record_format
         assert record_format is not None
         if kind is SourceFormat.JSON:
+            content = as_utf8(content)
             head = read_start(content, HEAD_BYTES)
             content, record_format = Joined(head, content).buffered(), json_format(head)
             if record_format is RecordFormat.NDJSON and head.strip() and not is_lines(head):

@@ -3,7 +3,6 @@
 The libraries are imported where they are used: a command that reads no PDF does not load a PDF library.
 """
 
-import codecs
 import io
 import re
 import zipfile
@@ -13,6 +12,7 @@ from typing import Any
 
 from service.cli.sources.formats import SourceFormat
 from service.cli.sources.front_matter import InvalidFrontMatter, front_matter
+from service.documents.reading import UTF_16
 
 MAX_FILE_BYTES = 256 * 1024 * 1024
 """Decompressed bytes of a file that is one document."""
@@ -46,7 +46,7 @@ def extract(kind: SourceFormat, content: bytes) -> TextFile:
 
 def decoded(content: bytes) -> str:
     """Return text in UTF-8, or in UTF-16 with a byte order mark. Raises Unreadable."""
-    encoding = "utf-16" if content[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE) else "utf-8-sig"
+    encoding = "utf-16" if content[:2] in UTF_16 else "utf-8-sig"
     try:
         return content.decode(encoding)
     except UnicodeDecodeError as error:
