@@ -35,8 +35,6 @@ PEAK_DEPTH = 10
 """Number of best BM25 scores that the fact `peaked` is computed from."""
 UNFINISHED_CANDIDATES = 50
 """Candidates by keys and by words while the last word is unfinished: the next letter changes the query anyway."""
-MORE_WORDS = 4
-"""One document by words is found more for so many, before exact scores decide."""
 
 
 class Mode(StrEnum):
@@ -198,9 +196,8 @@ def best_by_words(generation: Generation, query: Query, allowed: Mask) -> Ints:
 
     The word library scores with rounded lengths and in the order of its files, so exact scores decide which are best.
     """
-    count = max(query.count, PEAK_DEPTH)
     idf = None if query.statistics is None else query.statistics.idf
-    return found_by_words(generation, read_query(generation, query), count + -(-count // MORE_WORDS), allowed, idf)
+    return found_by_words(generation, read_query(generation, query), max(query.count, PEAK_DEPTH), allowed, idf)
 
 
 def near_memory(generation: Generation, query: Query, allowed: Mask) -> tuple[Ints, Floats, Mask, Ints]:

@@ -10,34 +10,43 @@ from index.candidates.distinct import distinct
 from index.generation.generation import Generation
 from index.records import Floats, Ints, Mask
 from index.words.query_words import QueryWords, Source, number_words
+from index.words.slots import without_phrases
 from index.words.word_search import Reading
+
+MORE_WORDS = 4
+"""One document by words is found more for so many, before exact scores decide."""
+MORE_COMPLETED = 100
+"""Documents that are found more for a word with several completions, which the library cannot count together."""
 
 
 def found_by_words(
     generation: Generation, reading: Reading, count: int, allowed: Mask, idf: Mapping[str, float] | None
 ) -> Ints:
-    """Return the doc indices of the allowed documents (N,) bool with the `count` best scores of the word library.
+    """Return the doc indices of the allowed documents (N,) bool with the best scores of the word library.
 
-    idf: the idf of the terms in the whole collection, where the generation has a part of its documents. The library
-    knows no order of words. Where it finds `count` documents for a synonym of several words, documents with the whole
-    synonym are added, as are the best without those that have only pairs of a synonym.
+    The `count` best, and one more for MORE_WORDS of them: the library scores with rounded lengths. idf: the idf of the
+    terms in the whole collection, where the generation has a part of its documents. The library cannot count several
+    completions together, so MORE_COMPLETED documents more are found there. It knows no order of words. Where documents
+    may be left out, those with a whole synonym of several words are added, and the best by all other words.
     """
     among = _allowed_rows(generation, allowed)
     corrected = None
     if reading.corrected_terms:
         corrected = generation.rows[allowed & generation.documents_with_corrections(reading.words)]
+    most = count + -(-count // MORE_WORDS)
+
+    if any(len(slot.completed) > 1 for slot in reading.slots):
+        most += MORE_COMPLETED
 
     def find(read: Reading, rows: Ints | None) -> Ints:
-        return generation.words.find(read, count, rows, corrected, generation.id_order_of, idf)[0]
+        return generation.words.find(read, most, rows, corrected, generation.id_order_of, idf)[0]
 
     rows = find(reading, among)
-    if reading.words.phrases and len(rows) >= count:
+    if reading.words.phrases and len(rows) == most:
         whole = generation.rows[allowed & generation.documents_with_phrases(reading.words)]
-        more = [whole if len(whole) <= count else find(reading, whole)]
-        alone = terms_alone(reading)
-        if len(alone) < len(reading.terms):
-            more.append(find(replace(reading, terms=alone), among))
-        rows = distinct(np.concatenate([rows, *more]))
+        whole = whole if len(whole) <= most else find(reading, whole)
+        others = find(replace(reading, slots=without_phrases(reading.slots)), among)
+        rows = distinct(np.concatenate([rows, whole, others]))
     found = generation.doc_indices(rows)
     doc_indices: Ints = found[found != MISSING]
     return doc_indices

@@ -6,6 +6,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
+from operator import itemgetter
 from typing import NamedTuple
 
 from index.words.compounds import Compound, compounds, parts, parts_of_unknown, parts_within
@@ -203,14 +204,16 @@ def _completions(
     counted = [one for one in every[:most] if one[0] != word.folded]
     if not counted:
         return [], "", 0.0
-    idf = vocabulary.idf(min(sum(count for _, count in every), vocabulary.documents))
+    of_beginning = sum(map(itemgetter(1), beginning))
+    total = sum(map(itemgetter(1), every)) if ends else of_beginning
+    idf = vocabulary.idf(min(total, vocabulary.documents))
     substitutes = _substitutes(position, counted, idf, COMPLETION_FACTOR, Source.COMPLETED, vocabulary)
     longer = next((one for one in beginning if one[0] != word.folded), None)
     if longer is None:
         return substitutes, "", 0.0
     own = vocabulary.count(word.folded)
     best, count = (word.folded, own) if own else longer
-    return substitutes, best, count / sum(count for _, count in beginning)
+    return substitutes, best, count / of_beginning
 
 
 def _corrections(

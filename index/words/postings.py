@@ -6,14 +6,13 @@ counted.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import tantivy
 
-from index.records import Ints
 from index.words.recent_words import RecentView
 
 Counted = tuple[str, int]
@@ -53,9 +52,13 @@ class Postings:
         """Return the BM25 idf of a word that `count` documents contain."""
         return bm25_idf(count, self.documents)
 
-    def library_idf(self, term: str) -> float:
-        """Return the idf with which the library scores a stem in the files."""
-        return bm25_idf(int(self.files.doc_freq("words", term)), int(self.files.num_docs) + self.deleted)
+    def library_count(self, term: str) -> int:
+        """Return the number of documents in the files with a stem, as the library counts them."""
+        return int(self.files.doc_freq("words", term))
+
+    def library_idf(self, count: int) -> float:
+        """Return the idf with which the library scores a stem that it counts in so many documents."""
+        return bm25_idf(count, self._in_files)
 
     def frequency(self, field: str, term: str) -> int:
         """Return the number of documents with a term of a field; with all words of a term that has spaces."""
@@ -99,35 +102,21 @@ class Postings:
         found: list[Any] = self.files.fast_field_values("row", [address for _, address in hits])
         return [int(row) for row in found]
 
-    def search_recent(
-        self, factors: Factors, corrected: Factors, rows: Ints | None, idf: Mapping[str, float] | None = None
-    ) -> dict[int, float]:
-        """Return row -> BM25 score of the recent documents with one of the terms.
-
-        corrected: terms that match only in the documents with these rows. idf: of the terms in the whole collection;
-        None: among these documents.
-        """
-        if not self.recent.documents:
-            return {}
-        scores = self._scores(factors, idf)
-        if corrected and rows is not None:
-            here = set(rows.tolist())
-            for row, score in self._scores(corrected, idf).items():
-                if row in here:
-                    scores[row] = scores.get(row, 0.0) + score
-        return scores
+    def search_recent(self, weighted: Factors) -> dict[int, float]:
+        """Return row -> BM25 score of the recent documents with one of these terms; a weight is idf times a factor."""
+        weights: dict[str, float] = {}
+        for term, weight in weighted:
+            weights[term] = weights.get(term, 0.0) + weight
+        return self.recent.search(weights, self.mean_length)
 
     def _query_of_all(self, field: str, words: Sequence[str]) -> tantivy.Query:
         """Return a query for the documents of the files with all of these words."""
         each = [tantivy.Query.term_query(self.schema, field, word, "basic") for word in words]
         return each[0] if len(each) == 1 else tantivy.Query.boolean_query([(tantivy.Occur.Must, one) for one in each])
 
-    def _scores(self, factors: Factors, idf: Mapping[str, float] | None) -> dict[int, float]:
-        weights: dict[str, float] = {}
-        for term, factor in factors:
-            of_term = self.idf(self.frequency("words", term)) if idf is None else idf[term]
-            weights[term] = weights.get(term, 0.0) + factor * of_term
-        return self.recent.search(weights, self.mean_length)
+    @cached_property
+    def _in_files(self) -> int:
+        return int(self.files.num_docs) + self.deleted
 
     @cached_property
     def _hidden_rows(self) -> tantivy.Query | None:

@@ -18,6 +18,7 @@ from index.words.alternatives import Alternatives, alternatives, split_compounds
 from index.words.postings import Factors, Postings
 from index.words.query_words import Alternative, Field, Phrase, QueryWords, Source, Words, number_words
 from index.words.reading_options import EXACTLY, ReadingOptions
+from index.words.slots import OTHER_COMPLETIONS, Slot, scores_of_recent, slots_of
 from index.words.spaces import Spaces, with_spaces
 from index.words.tokens import is_unspaced, spaced, tokens
 from index.words.vocabulary import Vocabulary
@@ -45,7 +46,8 @@ class Reading:
     its last word is completed. corrections: pairs (from, to). trust: the share of the text that is known, in [0, 1]; an
     unfinished word counts with the likelihood of its completion, or 0. unfinished: whether the last word is the
     beginning of words, and not likely a word itself; not where its beginning is corrected. corrected_terms: the terms
-    of corrections with their factors, where corrections do not match in all fields; `terms` has them otherwise.
+    of corrections with their factors, where corrections do not match in all fields; `terms` has them otherwise. slots:
+    what is searched in place of the terms where other words stand for a word of the query.
     """
 
     words: QueryWords
@@ -57,6 +59,7 @@ class Reading:
     trust: float = 1.0
     unfinished: bool = False
     corrected_terms: tuple[tuple[str, float], ...] = ()
+    slots: tuple[Slot, ...] = ()
 
 
 def read(text: str, options: ReadingOptions, vocabulary: Vocabulary) -> Reading:
@@ -144,17 +147,21 @@ class WordSearcher:
         """
         if k <= 0 or self.count == 0 or (allowed is not None and len(allowed) == 0):
             return NOTHING
-        query = self._query(reading.terms, idf)
-        if corrected is not None and len(corrected):
-            query = self._with_corrections(query, self._query(reading.corrected_terms, idf), corrected)
+        if not reading.words.uncorrected_fields:
+            corrected = None  # corrected words match in all documents
+        elif corrected is None:
+            corrected = NOTHING[0]
+        query = self._query_of_slots(reading.slots, corrected) if reading.slots else self._query(reading, idf)
         if query is None:
             return NOTHING
         query = query if allowed is None else self._restricted(query, allowed)
         rows, scores = self._collect(self.postings.without_hidden(query), k)
         recent: dict[int, float] = {}
-        if self.postings.recent.documents:
+        if self.postings.recent.documents and reading.slots:
+            recent = scores_of_recent(reading.slots, self.postings, corrected)
+        elif self.postings.recent.documents:
             idf = self._idf(reading) if idf is None else idf
-            recent = self.postings.search_recent(reading.terms, reading.corrected_terms, corrected, idf)
+            recent = self.postings.search_recent([(term, factor * idf[term]) for term, factor in reading.terms])
         if recent:
             rows = np.append(rows, np.fromiter(recent, np.int64))
             scores = np.append(scores, np.fromiter(recent.values(), np.float32))
@@ -163,41 +170,56 @@ class WordSearcher:
                 rows, scores = rows[among], scores[among]
         return _best(rows, scores, k, id_order)
 
-    def _with_corrections(
-        self, query: tantivy.Query | None, corrected: tantivy.Query | None, rows: Ints
-    ) -> tantivy.Query | None:
-        """Return the query with a query that matches the documents with these rows alone."""
-        if corrected is None or query is None:
-            return query
-        either = [(tantivy.Occur.Should, query), (tantivy.Occur.Should, self._restricted(corrected, rows))]
-        return tantivy.Query.boolean_query(either)
+    def _query_of_slots(self, slots: Sequence[Slot], corrected: Ints | None) -> tantivy.Query:
+        """Return a query that scores a document by the best of each slot.
 
-    def _query(self, terms_with_factors: Factors, idf: Mapping[str, float] | None) -> tantivy.Query | None:
+        corrected (m,): the rows that corrected words may match; None for all.
+        """
+        clauses = []
+        for slot in slots:
+            completed, corrections = self._weighted(slot.completed), self._weighted(slot.corrected)
+            each = [_sum(terms) for terms in map(self._weighted, slot.exact) if terms]
+            each += [_best_of(completed, OTHER_COMPLETIONS)] if completed else []
+            if corrections and corrected is not None:
+                corrections = [self._restricted(_best_of(corrections), corrected)] if len(corrected) else []
+            if each or corrections:
+                clauses.append(_best_of(each + corrections))
+        return _sum(clauses) if clauses else tantivy.Query.empty_query()
+
+    def _weighted(self, terms: Factors) -> list[tantivy.Query]:
+        """Return a query for each term that the files have, with its weight in place of the idf of the library."""
+        postings = self.postings
+        counted = [(term, weight, postings.library_count(term)) for term, weight in terms]
+        return [self._boosted(term, weight / postings.library_idf(count)) for term, weight, count in counted if count]
+
+    def _boosted(self, term: str, boost: float) -> tantivy.Query:
+        return tantivy.Query.boost_query(tantivy.Query.term_query(self._schema, "words", term, "freq"), boost)
+
+    def _query(self, reading: Reading, idf: Mapping[str, float] | None) -> tantivy.Query | None:
+        """Return a query for a reading without slots."""
         counts: dict[str, float] = {}
-        for token, factor in terms_with_factors:
+        for token, factor in reading.terms:
             counts[token] = counts.get(token, 0.0) + factor
         if not counts:
             return None
-        terms = []
-        for token, count in sorted(counts.items()):
-            term = tantivy.Query.term_query(self._schema, "words", token, "freq")
-            boost = float(count) * self._correction(token, idf)
-            terms.append((tantivy.Occur.Should, tantivy.Query.boost_query(term, boost)))
+        terms = [
+            (tantivy.Occur.Should, self._boosted(token, float(count) * self._correction(token, idf)))
+            for token, count in sorted(counts.items())
+        ]
         return tantivy.Query.boolean_query(terms)
 
     def _idf(self, reading: Reading) -> dict[str, float]:
         """Return the idf of the terms of a reading, from the counts that the vocabulary caches."""
-        terms = {term for term, _ in (*reading.terms, *reading.corrected_terms)}
+        terms = {term for term, _ in reading.terms}
         return {term: self.vocabulary.idf(self.vocabulary.term_count(term)) for term in terms}
 
     def _correction(self, term: str, idf: Mapping[str, float] | None) -> float:
         """Return the idf of a term among living documents over the idf that the library scores it with."""
-        if idf is not None:
-            return idf[term] / self.postings.library_idf(term)
-        if self.postings.are_counts_exact:
+        if idf is None and self.postings.are_counts_exact:
             return 1.0
         vocabulary = self.vocabulary
-        return vocabulary.idf(vocabulary.term_count(term)) / self.postings.library_idf(term)
+        living = vocabulary.idf(vocabulary.term_count(term)) if idf is None else idf[term]
+        return living / self.postings.library_idf(self.postings.library_count(term))
 
     def _restricted(self, query: tantivy.Query, allowed: Ints) -> tantivy.Query:
         member = tantivy.Query.term_set_query(self._schema, "row", allowed.tolist())
@@ -221,6 +243,17 @@ class WordSearcher:
         scores, addresses = zip(*hits, strict=True)
         rows = np.asarray(self._searcher.fast_field_values("row", list(addresses)), np.int64)
         return rows, np.asarray(scores, np.float32)
+
+
+def _sum(queries: Sequence[tantivy.Query]) -> tantivy.Query:
+    if len(queries) == 1:
+        return queries[0]
+    return tantivy.Query.boolean_query([(tantivy.Occur.Should, one) for one in queries])
+
+
+def _best_of(queries: Sequence[tantivy.Query], others: float = 0.0) -> tantivy.Query:
+    """Return a query with the best score of these, and a share of the scores of the others."""
+    return queries[0] if len(queries) == 1 else tantivy.Query.disjunction_max_query(queries, others)
 
 
 def _best(rows: Ints, scores: Floats, k: int, id_order: IdOrder | None) -> tuple[Ints, Floats]:
@@ -255,7 +288,18 @@ def _reading(
     encoded = _finished(text, words, found, found.meant | found.replaced)
     remembered = _finished(text, words, found, found.replaced) if found.completed else text.rstrip()
     known = QueryWords.of(numbers[: len(terms)], idf, numbered, _phrases(found.substitutes))
-    return Reading(known, boosts, read, encoded, remembered, tuple(found.corrections), found.trust, found.unfinished)
+    written = dict(zip(numbers.tolist(), [*terms, *(one.term for one in found.substitutes)], strict=True))
+    return Reading(
+        known,
+        boosts,
+        read,
+        encoded,
+        remembered,
+        tuple(found.corrections),
+        found.trust,
+        found.unfinished,
+        slots=slots_of(known, written, vocabulary) if found.substitutes else (),
+    )
 
 
 def _phrases(substitutes: Sequence[Substitute]) -> tuple[Phrase, ...]:

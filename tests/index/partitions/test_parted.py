@@ -182,6 +182,20 @@ def test_few_candidates_are_the_best_of_all_parts(whole: Generation, parts: list
         assert len(parted(parts, HEADS["untrained"], query).doc_indices) <= 2 * 5 + len(MEMORY + RATED)
 
 
+def test_an_unfinished_word_has_the_same_candidates_in_parts(tmp_path: Path) -> None:
+    rare = [written(row, f"supersonic flock{row % 60} in a {PLACES[row % 7]}") for row in range(1, 201)]
+    frequent = [written(row, f"supersonic flow {'flow ' * (row % 3)}in {PLACES[row % 5]}") for row in range(201, 241)]
+    others = [written(row, f"{NOUNS[row % 10]} {'calm ' * (row % 4)}water") for row in range(241, 500)]
+    documents = [*rare, *frequent, *others]
+    whole, thirds = generation_of(tmp_path / "whole", documents), split(tmp_path / "thirds", documents, [], 3, ())
+    for text in ("supersonic f", "supersonic fl", "supersonic flo", "fl", "supersonc flow"):
+        query = Query(text, vector_of(text), count=12, reading=TYPED)
+        expected, found = search(whole, HEADS["untrained"], query), parted(thirds, HEADS["untrained"], query)
+        assert found.doc_indices.tolist() == rows_of(whole, expected), text
+        assert np.array_equal(found.logits, expected.logits)
+        assert found.null_weight == expected.null_weight
+
+
 def test_parts_without_documents_and_no_parts_find_nothing(tmp_path: Path) -> None:
     empty = split(tmp_path, [], [], 2, ())
     query = Query("oak", vector_of("oak"))
