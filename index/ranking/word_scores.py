@@ -34,7 +34,6 @@ def found_by_words(
     if reading.corrected_terms:
         corrected = generation.rows[allowed & generation.documents_with_corrections(reading.words)]
     most = count + -(-count // MORE_WORDS)
-
     if any(len(slot.completed) > 1 for slot in reading.slots):
         most += MORE_COMPLETED
 
