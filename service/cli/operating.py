@@ -115,11 +115,13 @@ def serve(
         listening.listen(BACKLOG)  # connections before the server's start wait
         runtime.owner_lock.announce(address_from_here(listening))
         announce(settings, listening, json_out)
-        if settings.processes == 1 or settings.only_reads:
-            serve_alone(settings, runtime, listening, stop)
-        else:
-            serve_with_workers(settings, runtime, listening, stop)
-        runtime.owner_lock.announce(None)
+        try:
+            if settings.processes == 1 or settings.only_reads:
+                serve_alone(settings, runtime, listening, stop)
+            else:
+                serve_with_workers(settings, runtime, listening, stop)
+        finally:
+            runtime.owner_lock.announce(None)
     if stop.is_outdated:
         raise Failure(ERROR, "the memory of the service was older than the database: start it again")
 
