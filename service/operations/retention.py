@@ -52,22 +52,24 @@ def forget_old_feedback(runtime: Runtime, at: datetime | None = None) -> None:
         days, memory_days = state.settings.retention_days, state.settings.memory_retention_days
         if days is not None:
             runtime.impressions.flush()
-            _do_all(runtime, state, _expiry(runtime, state, rfc3339(now - timedelta(days=days))))
+            batches = _expiry(runtime, state, rfc3339(now - timedelta(days=days)))
+            _do_all(runtime, state, batches, lambda: state.settings.retention_days == days)
         if memory_days is not None:
             before = rfc3339(now - timedelta(days=memory_days))
-            _do_all(runtime, state, _memory_expiry(runtime, state, before))
+            batches = _memory_expiry(runtime, state, before)
+            _do_all(runtime, state, batches, lambda: state.settings.memory_retention_days == memory_days)
 
     for_each_collection(runtime, forget)
 
 
-def _do_all(runtime: Runtime, state: CollectionState, batches: Iterable[Batch]) -> None:
-    """Do the batches one after the other, until the service stops or the collection is removed."""
+def _do_all(runtime: Runtime, state: CollectionState, batches: Iterable[Batch], is_wanted: Callable[[], bool]) -> None:
+    """Do the batches one after the other, until the service stops, the collection is removed or the setting changes."""
     is_begun = False
     try:
         for batch in batches:
             is_begun = True
             with state.lock:
-                if runtime.closing or state.is_removed:
+                if runtime.closing or state.is_removed or not is_wanted():
                     return
                 _do(runtime, state, batch)
             sleep(PAUSE_SECONDS)

@@ -105,6 +105,14 @@ def test_another_client_writes_between_two_batches(client: TestClient, monkeypat
     assert wood.get()["counts"]["events"] == 1 + len(written)
 
 
+def test_a_change_of_the_setting_ends_an_expiry(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    wood = wood_with_feedback(client)
+    before = wood.get()["counts"]["events"]
+    batches_of_one(monkeypatch, lambda: good(client.put(wood.path, json={"retention_days": None})))
+    forget_old_feedback(runtime_of(client), NOW)
+    assert wood.get()["counts"]["events"] == before - 1  # the first batch
+
+
 def test_memory_is_that_of_the_database_after_each_batch(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
     wood = wood_with_feedback(client)
     runtime = runtime_of(client)
