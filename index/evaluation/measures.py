@@ -19,6 +19,9 @@ PROVIDER = FallbackProvider(  # type: ignore[no-untyped-call]
 )
 """The installed providers of ir-measures but gdeval, which starts a Perl program that the package lacks."""
 
+MOST = 2**31 - 1
+"""The greatest cut-off and the greatest grade that pytrec-eval takes."""
+
 
 def parse_measure(name: str) -> ir_measures.Measure:
     """Return the measure that prints as `name`, such as nDCG@10 or R@100.
@@ -32,7 +35,8 @@ def parse_measure(name: str) -> ir_measures.Measure:
         is_supported = PROVIDER.supports(measure)  # type: ignore[no-untyped-call]
     except (NameError, ValueError, TypeError, SyntaxError, KeyError, AttributeError, AssertionError) as error:
         raise InvalidArgument(f"unknown measure {name!r}") from error
-    if not is_supported or any(measure.params.get(least, 1) < 1 for least in ("cutoff", "rel")):
+    numbers = (measure.params.get(of, 1) for of in ("cutoff", "rel"))
+    if not is_supported or not all(type(one) is int and 1 <= one <= MOST for one in numbers):
         raise InvalidArgument(f"the measure {name!r} cannot be computed")  # pytrec-eval aborts at a cut-off of 0
     return measure
 

@@ -2,10 +2,14 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from index.words.analyzers import analyzer_for
 from index.words.query_words import Field
 from index.words.tokens import spaced
+
+CACHED_TERMS = 65_536
+"""Words of synonyms and of queries whose terms are cached: each change of an entry reads all entries."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +51,7 @@ class Synonyms:
 
         language: the language of the collection (`index.words.analyzers`), which has the terms of words.
         """
-        self._analyzer = analyzer_for(language)
+        self._language = language
         self._replacements = {tuple(text.split()): list(others) for text, others in replacements.items()}
         self._longest = max(map(len, self._replacements), default=0)
         self._declared: dict[tuple[str, ...], list[tuple[str, ...]]] = {}
@@ -77,7 +81,13 @@ class Synonyms:
 
     def _terms(self, words: Sequence[str]) -> tuple[str, ...]:
         """Return the term of each word: the word itself if the analyzer leaves nothing of it."""
-        return tuple((self._analyzer.analyze(word) or [word])[0] for word in words)
+        return tuple(_term(self._language, word) for word in words)
+
+
+@lru_cache(CACHED_TERMS)
+def _term(language: str, word: str) -> str:
+    found = analyzer_for(language).analyze(word)
+    return found[0] if found else word
 
 
 EXACTLY = ReadingOptions()

@@ -5,6 +5,7 @@ An export has each record of the indexes `ubi_queries` and `ubi_events` behind a
 query, and because only the whole file tells whether positions begin at 0.
 """
 
+import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -161,13 +162,13 @@ def without_null(value: Any) -> Any:
 
 
 def whole(value: Any) -> int | None:
-    """Return a whole number, also as text or as 3.0; None for any other value."""
+    """Return a whole number of at least 0, also as text or as 3.0; None for any other text or value."""
     if isinstance(value, bool):
         return None
     if isinstance(value, int) or (isinstance(value, float) and value.is_integer()):
         return int(value)
-    digits = value.removesuffix(".0") if isinstance(value, str) else ""
-    return int(digits) if digits.isascii() and digits.isdigit() else None
+    digits = re.fullmatch(r"\s*([0-9]+)(\.0+)?\s*", value) if isinstance(value, str) else None
+    return int(digits[1]) if digits else None
 
 
 def _object(value: dict[str, Any], name: str) -> dict[str, Any]:

@@ -29,6 +29,8 @@ COLUMNS = {
     "search": ("query_id",),
 }
 """What a column holds -> names of the column."""
+OTHER_USES = frozenset({"eventname", "eventtype", "event", "type"})
+"""Columns of actions that may hold something else, where clicks or ratings say what a row is."""
 RATING = "rating"
 """The action of a row that is a judgment."""
 NAMES = {
@@ -50,9 +52,12 @@ MAX_NAMED = 20
 
 @dataclass(frozen=True)
 class Layout:
-    """What the whole table tells: meaning -> name of its column, the names of the others, the lowest position."""
+    """What the whole table tells: meaning -> names of its columns, the names of the others, the lowest position.
 
-    columns: dict[str, str]
+    A row takes the first of the columns in which it has a cell.
+    """
+
+    columns: dict[str, list[str]]
     ignored: list[str]
     lowest_position: int | None
 
@@ -74,24 +79,28 @@ ACTIONS = {bare(name): action for action, names in NAMES.items() for name in nam
 def layout_of(path: Path) -> Layout:
     """Return the layout of a table. Columns without a cell are left out. Raises Failure USAGE for an unusable header.
 
-    A column `type` beside clicks or ratings does not hold the action.
+    A column in OTHER_USES beside clicks or ratings holds actions only if all its cells are known actions.
     """
-    names: dict[str, None] = {}
-    lowest: int | None = None
+    names: dict[str, str] = {}
+    positions: list[int] = []
+    other_uses: set[str] = set()
     for one in _records(path):
         if isinstance(one, Record):
-            names |= dict.fromkeys(one.value)
-            found = (whole(value) for name, value in one.value.items() if MEANINGS.get(bare(name)) == "position")
-            lowest = min((at for at in (lowest, *found) if at is not None), default=None)
-    by_name = {bare(name): name for name in names}
-    columns = {}
-    for meaning, candidates in COLUMNS.items():
-        name = next((by_name[bare(name)] for name in candidates if bare(name) in by_name), None)
-        if name is not None:
-            columns[meaning] = name
-    if bare(columns.get("action", "")) == "type" and columns.keys() & {"clicks", "rating"}:
-        del columns["action"]
-    return Layout(columns, [name for name in names if name not in columns.values()], lowest)
+            cells = {bare(name): value for name, value in one.value.items()}
+            names |= zip(cells, one.value, strict=False)
+            position = whole(next((cells[bare(of)] for of in COLUMNS["position"] if bare(of) in cells), None))
+            positions = positions if position is None else [min([position, *positions])]
+            other_uses |= {name for name in OTHER_USES & cells.keys() if bare(str(cells[name])) not in ACTIONS}
+    if not names.keys() & {bare(name) for of in ("clicks", "rating") for name in COLUMNS[of]}:
+        other_uses = set()
+    used = {meaning: [bare(name) for name in wanted] for meaning, wanted in COLUMNS.items()}
+    columns = {
+        meaning: found
+        for meaning, wanted in used.items()
+        if (found := [names[name] for name in wanted if name in names and name not in other_uses])
+    }
+    taken = {name for found in columns.values() for name in found}
+    return Layout(columns, [name for name in names.values() if name not in taken], min(positions, default=None))
 
 
 def read_events(path: Path, layout: Layout, actions: Counter[str], notes: list[str]) -> Found:
@@ -100,7 +109,7 @@ def read_events(path: Path, layout: Layout, actions: Counter[str], notes: list[s
     The user of a row without a client is the client too, so that the events of a user count as those of one client.
     """
     now = datetime.now(UTC).isoformat(timespec="seconds")
-    cut = untimed = unplaced = 0
+    cut = untimed = unplaced = uncounted = 0
     for number, row in _rows(path, layout):
         if isinstance(row, Fault):
             yield row
@@ -116,6 +125,7 @@ def read_events(path: Path, layout: Layout, actions: Counter[str], notes: list[s
         untimed += "time" not in row
         position = whole(row.get("position"))
         unplaced += "position" in row and position is None
+        uncounted += "clicks" in row and action != "click"
         event = _event(action, row, now, None if position is None else position + layout.from_zero)
         for _ in range(min(clicks, MAX_CLICKS)):
             actions[action] += 1
@@ -123,7 +133,8 @@ def read_events(path: Path, layout: Layout, actions: Counter[str], notes: list[s
     found = {
         f"{cut} rows have more than {MAX_CLICKS} clicks: {MAX_CLICKS} were taken, more have no effect": cut,
         f"{untimed} rows have no time: they count as of now": untimed,
-        f"{unplaced} rows have a position that is no whole number: it was left out": unplaced,
+        f"{unplaced} rows have a position that is no whole number from 0 on: it was left out": unplaced,
+        f"{uncounted} rows have clicks beside another action: each is one event of that action": uncounted,
         RAISED: layout.from_zero,
         f"these columns were ignored: {', '.join(layout.ignored[:MAX_NAMED])}": layout.ignored,
     }
@@ -161,7 +172,10 @@ def _rows(path: Path, layout: Layout) -> Iterator[tuple[int, dict[str, str] | Fa
         if isinstance(one, Fault):
             yield one.number, one
             continue
-        row = {meaning: str(one.value[name]) for meaning, name in layout.columns.items() if name in one.value}
+        found = {
+            meaning: [one.value[of] for of in names if of in one.value] for meaning, names in layout.columns.items()
+        }
+        row = {meaning: str(cells[0]) for meaning, cells in found.items() if cells}
         fault = _fault(one, row, layout)
         if fault is None and "action" in row:
             row["action"] = ACTIONS[bare(row["action"])]
@@ -173,13 +187,14 @@ def _fault(one: Record, row: dict[str, str], layout: Layout) -> Fault | None:
     action = row.get("action")
     known = None if action is None else ACTIONS.get(bare(action))
     needed = ["query", "document"]
-    needed += ["action"] if "action" in layout.columns and "rating" not in row else []
+    needed += ["action"] if "action" in layout.columns and not row.keys() & {"rating", "clicks"} else []
     needed += ["rating"] if known == RATING else []
     for name in needed:
         if name not in row:
             return Fault(one.number, "invalid_event", f"{name}: is required", name, one.value)
     if action is not None and known is None:
-        detail = f"{layout.columns['action']}: {action!r} is not one of {', '.join(NAMES)}"
+        column = next(name for name in layout.columns["action"] if name in one.value)
+        detail = f"{column}: {action!r} is not one of {', '.join(NAMES)}"
         return Fault(one.number, "invalid_event", detail, "action", one.value)
     return None
 

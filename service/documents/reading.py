@@ -210,8 +210,9 @@ def as_utf8(stream: BinaryIO) -> io.BufferedReader:
 
     A part that is not UTF-16 becomes a byte that is not UTF-8, so that the record with it is refused.
     """
-    buffered = stream if isinstance(stream, io.BufferedReader) else Joined(b"", stream).buffered()
-    return io.BufferedReader(_Converted(buffered)) if buffered.peek(2)[:2] in UTF_16 else buffered
+    head = read_start(stream, 2)
+    whole = Joined(head, stream).buffered()
+    return io.BufferedReader(_Converted(whole)) if head in UTF_16 else whole
 
 
 class _Converted(io.RawIOBase):

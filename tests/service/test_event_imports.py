@@ -286,12 +286,29 @@ def test_a_type_beside_clicks_is_no_action(softseek: Softseek, tmp_path: Path) -
     assert "these columns were ignored: type" in outcome["notes"]
 
 
+@pytest.mark.parametrize("column", ["type", "event"])
+def test_a_row_takes_the_first_of_the_columns_that_it_fills(softseek: Softseek, tmp_path: Path, column: str) -> None:
+    head = f"query,user_query,document,{column},clicks,position,rank,user_id,user,time,date\n"
+    table = head + ",striped,yak,sale,1,1,0,,ada,,2026-01-02\nstriped,,yak,sale,1,2,1,bob,,2026-01-03,\n"
+    code, outcome = softseek("events", "import", written(tmp_path / "log.csv", table))
+    assert (code, outcome["accepted"], outcome["notes"]) == (0, 2, [f"these columns were ignored: {column}"])
+    found = rows(tmp_path, "SELECT client_id, position, substr(timestamp, 1, 10) FROM events ORDER BY id")
+    assert found == [("ada", 1, "2026-01-02"), ("bob", 2, "2026-01-03")]
+
+
+def test_clicks_beside_actions(softseek: Softseek, tmp_path: Path) -> None:
+    table = "query,document,action,clicks\nstriped,yak,view,5\nstriped,yak,,2\n"
+    code, outcome = softseek("events", "import", written(tmp_path / "log.csv", table))
+    assert (code, outcome["actions"]) == (0, {"impression": 1, "click": 2})
+    assert "1 rows have clicks beside another action: each is one event of that action" in outcome["notes"]
+
+
 def test_positions_of_a_table_begin_at_1(softseek: Softseek, tmp_path: Path) -> None:
-    table = "query,document,clicks,position\nstriped,zebra,1,0\nstriped,yak,1,4.0\nstriped,camel,1,3.4\n"
+    table = "query,document,clicks,position\nstriped,zebra,1,0\nstriped,yak,1, 4.00\nstriped,camel,1,3.4\n"
     code, outcome = softseek("events", "import", written(tmp_path / "clicks.csv", table))
     assert code == 0
     assert outcome["notes"][1:] == [
-        "1 rows have a position that is no whole number: it was left out",
+        "1 rows have a position that is no whole number from 0 on: it was left out",
         "positions begin at 0 in this file: each was raised by 1",
     ]
     assert rows(tmp_path, "SELECT position FROM events") == [(1,), (5,), (None,)]

@@ -60,7 +60,20 @@ def test_an_unknown_measure_is_named_in_the_error(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["ERR@10", "nDCG(dcg='exp-log2')@10", "RBP", "AP_IA", "R", "nDCG@0", "RR@0", "Judged@0", "AP(rel=0)"]
+    "name",
+    [
+        "ERR@10",
+        "nDCG(dcg='exp-log2')@10",
+        "RBP",
+        "AP_IA",
+        "R",
+        "nDCG@0",
+        "RR@0",
+        "Judged@0",
+        "AP(rel=0)",
+        "P@True",
+        "RR@9999999999",
+    ],
 )
 def test_a_measure_that_no_provider_computes_is_refused_by_name(name: str) -> None:
     with pytest.raises(InvalidArgument, match="measure") as caught:
