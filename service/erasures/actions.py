@@ -171,6 +171,8 @@ def _erase_in(runtime: Runtime, state: CollectionState, receipt: dict[str, Any],
             models = repository.models_since(connection, state.id, rows.trained_from) if rows.any else []
             receipt = _with_rows(receipt, rows, len(removed), canceled, models)
             repository.update_erasure(connection, receipt)
+            if not rows.any:  # they were deleted since, perhaps with the collection
+                return receipt
             watermark = bump_watermark(connection, state.id, documents=False)
         state.forget(watermark, removed, [], rows.query_keys)
     return receipt

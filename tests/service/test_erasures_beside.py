@@ -3,6 +3,7 @@
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, cast
 from uuid import uuid4
@@ -13,7 +14,8 @@ from fastapi.testclient import TestClient
 from service.erasures import actions, receipts
 from service.exports import importing
 from service.operations.housekeeping import Housekeeping
-from service.runtime.collection_repository import mark_deleted
+from service.runtime.collection import CollectionState
+from service.runtime.collection_repository import delete_collection, mark_deleted
 from service.runtime.first_start import start_anew
 from service.runtime.jobs import Progress
 from service.runtime.model_repository import insert_model
@@ -113,6 +115,24 @@ def test_a_collection_whose_deletion_goes_on_is_erased_too(client: TestClient) -
     assert (task["result"]["erased"]["impressions"], task["result"]["collections"]) == (2, ["default"])
     with runtime.database.read() as connection:
         assert not connection.exec_driver_sql("SELECT * FROM queries").fetchall()
+
+
+def test_a_collection_that_is_deleted_while_its_rows_are_about_to_be_erased_has_none_left(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    without_training = actions._without_training
+
+    @contextmanager
+    def deleted(runtime: Runtime, state: CollectionState) -> Iterator[list[str]]:
+        with without_training(runtime, state) as canceled:
+            with runtime.database.write() as connection:  # as an import does that replaces the collection
+                delete_collection(connection, state.id)
+            yield canceled
+
+    monkeypatch.setattr(actions, "_without_training", deleted)
+    task = CollectionClient(client).ended_task(good(client.post("/v1/erasures", json={"client": BOB})))
+    assert (task["status"], task["result"]["erased"]["impressions"]) == ("succeeded", 0)
+    assert texts(runtime_of(client)) == set()
 
 
 def test_an_erasure_is_refused_while_another_process_keeps_copies_of_the_log(
