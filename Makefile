@@ -81,10 +81,11 @@ test-postgres: setup
 	TEST_POSTGRES=1 $(PYTEST)
 
 # Scores and training, summed by kernels that no current processor chooses by itself: results must not depend on them.
-# The tests of the trial cache compare runs with each other, and need no second time.
+# The tests of the trial cache compare runs with each other, and the simulations of cascade clicks are the slowest, with
+# wide margins: neither needs a second time.
 test-kernels: setup
 	OPENBLAS_CORETYPE=Nehalem ONEDNN_MAX_CPU_ISA=AVX2 ATEN_CPU_CAPABILITY=default $(PYTEST) \
-		--ignore tests/index/learning/test_trial_cache.py $(NUMERIC)
+		--ignore tests/index/learning/test_trial_cache.py --ignore tests/index/learning/test_cascade_clicks.py $(NUMERIC)
 
 # The tests of faults and of the contract at full size, in one process: about an hour on two cores. See docs/faults.md.
 soak: setup

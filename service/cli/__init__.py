@@ -7,8 +7,9 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
+from functools import cache
 from types import FrameType
-from typing import NoReturn, TextIO
+from typing import Any, NoReturn, TextIO
 
 import typer
 
@@ -105,12 +106,18 @@ def run(arguments: list[str]) -> int:
     """Run a command and return its exit code."""
     try:
         refuse_surrogates(arguments)
-        take_keys(typer.main.get_command(app))(arguments, prog_name="softseek")
+        command()(arguments, prog_name="softseek")
     except Failure as failure:
         for line in failure.lines:
             show.notice(line)
         return failure.exit_code
     return DONE
+
+
+@cache
+def command() -> Any:
+    """Return the command with all its commands. Making it takes 14 ms, and a process may run it many times."""
+    return take_keys(typer.main.get_command(app))
 
 
 def refuse_surrogates(arguments: list[str]) -> None:
