@@ -9,7 +9,7 @@ import os
 import signal
 import warnings
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
@@ -34,13 +34,27 @@ def postgres_server() -> Iterator[PostgresServer]:
         yield server
 
 
-@pytest.fixture(autouse=True)
-def log_as_before() -> Iterator[None]:
-    """Restore the configuration of the log after each test: a command that a test runs in this process changes it."""
+@contextmanager
+def log_restored() -> Iterator[None]:
+    """Restore the configuration of the log at the end: a command or a service in this process changes it."""
     before, handler, shown = structlog.get_config(), logging.lastResort, warnings.showwarning
     yield
     structlog.configure(**before)
     logging.lastResort, warnings.showwarning = handler, shown
+
+
+@pytest.fixture(scope="module", autouse=True)
+def log_as_before_the_module() -> Iterator[None]:
+    """Restore the configuration of the log after what fixtures of a module start."""
+    with log_restored():
+        yield
+
+
+@pytest.fixture(autouse=True)
+def log_as_before() -> Iterator[None]:
+    """Restore the configuration of the log after each test."""
+    with log_restored():
+        yield
 
 
 def pytest_configure(config: pytest.Config) -> None:
