@@ -20,7 +20,7 @@ def put_alias(runtime: Runtime, alias: str, collection: str) -> tuple[dict[str, 
             repository.replace_alias(connection, alias, target)
         is_new = alias not in runtime.aliases
         runtime.aliases[alias] = target
-    return show_alias(runtime, alias), is_new
+        return show_alias(runtime, alias), is_new  # under the lock: it is not deleted yet
 
 
 def show_alias(runtime: Runtime, alias: str) -> dict[str, Any]:

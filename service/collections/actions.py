@@ -1,7 +1,10 @@
 """Creates, changes, shows and deletes collections."""
 
+from collections.abc import Iterable
 from dataclasses import asdict
 from typing import Any
+
+from sqlalchemy import Connection
 
 from service.collections.repository import counts, find_collection, has_documents, update_settings
 from service.collections.schemas import CollectionIn, SwapIn
@@ -11,6 +14,7 @@ from service.runtime.collection_repository import (
     bump_watermark,
     delete_collection,
     mark_deleted,
+    processing_run_ids,
     require_collection,
     swap_names,
 )
@@ -44,8 +48,10 @@ def put(runtime: Runtime, name: str, wanted: CollectionIn, may_create: bool = Tr
             )
         if state is None:
             return show(runtime, runtime.create_collection(name, _changed(CollectionSettings(), changes))), True
-    _change(runtime, state, changes)
-    return show(runtime, state), False
+        state = runtime.collection(name)
+    with state.lock:  # held for the answer: the data of a collection is deleted under this lock
+        _change(runtime, state, changes)
+        return show(runtime, state), False
 
 
 def _changed(settings: CollectionSettings, changes: dict[str, Any]) -> CollectionSettings:
@@ -93,19 +99,33 @@ def _change(runtime: Runtime, state: CollectionState, changes: dict[str, Any]) -
 def show(runtime: Runtime, state: CollectionState) -> dict[str, Any]:
     """Return a collection's settings, counts and champion. Raises Problem 404."""
     with runtime.database.read() as connection:
-        row = find_collection(connection, state.id)
-        if row is None:
-            raise not_found("collection")
-        return {
-            "name": state.name,
-            "settings": {name: value for name, value in asdict(state.settings).items() if name != "synonyms"},
-            "encoder": {"model": row["encoder"], "fingerprint": row["fingerprint"], "dim": row["dim"]},
-            "counts": counts(connection, state.id),
-            "memory": asdict(state.bounded_memory.size),
-            "champion": champion_version(connection, state.id),
-            "generation": row["watermark"],
-            "created_at": row["created_at"],
-        }
+        body = _body(connection, state)
+    if body is None:
+        raise not_found("collection")
+    return body
+
+
+def show_all(runtime: Runtime, states: Iterable[CollectionState]) -> dict[str, Any]:
+    """Return collections as `show` does, without those that were deleted in the meantime."""
+    with runtime.database.read() as connection:
+        bodies = [_body(connection, state) for state in states]
+    return {"collections": [body for body in bodies if body is not None]}
+
+
+def _body(connection: Connection, state: CollectionState) -> dict[str, Any] | None:
+    row = find_collection(connection, state.id)
+    if row is None:
+        return None
+    return {
+        "name": state.name,
+        "settings": {name: value for name, value in asdict(state.settings).items() if name != "synonyms"},
+        "encoder": {"model": row["encoder"], "fingerprint": row["fingerprint"], "dim": row["dim"]},
+        "counts": counts(connection, state.id),
+        "memory": asdict(state.bounded_memory.size),
+        "champion": champion_version(connection, state.id),
+        "generation": row["watermark"],
+        "created_at": row["created_at"],
+    }
 
 
 def swap(runtime: Runtime, wanted: SwapIn) -> dict[str, Any]:
@@ -122,7 +142,7 @@ def swap(runtime: Runtime, wanted: SwapIn) -> dict[str, Any]:
             swap_names(connection, a.id, b.id)
         a.name, b.name = b.name, a.name
         runtime.collections = {**runtime.collections, a.name: a, b.name: b}  # a search reads the old or the new
-    return {"collections": [show(runtime, one) for one in sorted((a, b), key=lambda one: one.name)]}
+        return show_all(runtime, sorted((a, b), key=lambda one: one.name))  # under the lock: neither is deleted yet
 
 
 def remove(runtime: Runtime, name: str) -> str:
@@ -140,7 +160,10 @@ def _removed(runtime: Runtime, state: CollectionState) -> str:
     with runtime.database.write() as connection:  # a deletion for whose task there is no place is undone
         mark_deleted(connection, state.id)
         task_id = runtime.jobs.enqueued(connection, "collection_deletion", name)
+        going = processing_run_ids(connection, state.id)
     runtime.collections.pop(name)
+    for run_id in going:  # its staging folder has texts of the collection
+        runtime.training.cancel(run_id)
 
     def work(progress: Progress) -> dict[str, Any]:
         with state.lock:

@@ -37,7 +37,7 @@ def swap_collections(runtime: Running, names: SwapIn) -> dict[str, Any]:
 def list_collections(runtime: Running, asking: Asking) -> dict[str, Any]:
     """List the collections that the key covers, with their counts."""
     covered = [state for name, state in sorted(runtime.collections.items()) if runtime.covers(asking.caller, name)]
-    return {"collections": [actions.show(runtime, state) for state in covered]}
+    return actions.show_all(runtime, covered)
 
 
 @router.get("/{collection}", responses=answers((200, Collection, "The collection")))

@@ -27,7 +27,7 @@ from service.documents.words_first import publish_words, withdrawn_if_canceled
 from service.http.answers import TaskType
 from service.http.problems import INSUFFICIENT_STORAGE, Problem
 from service.runtime.collection import CollectionState
-from service.runtime.collection_repository import bump_watermark, confirmations
+from service.runtime.collection_repository import bump_watermark, confirmations, require_collection
 from service.runtime.jobs import Progress, Work
 from service.runtime.runtime import Runtime
 
@@ -296,9 +296,10 @@ def _publish(runtime: Runtime, state: CollectionState, encoded: Mapping[int, Enc
     """Move documents from pending to searchable: one transaction, then one generation.
 
     A document that was deleted or posted again during encoding is no longer pending, and is left out. Returns the ids
-    of these.
+    of these. Raises Problem 404 if the collection was deleted.
     """
     with runtime.database.write() as connection:
+        require_collection(connection, state.id)
         taken = repository.take_pending(connection, list(encoded))
         change = write_documents(connection, state, [encoded[sequence] for sequence in taken]) if taken else None
     if change is not None:

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
 import orjson
@@ -24,7 +24,7 @@ from service.documents.schemas import (
 )
 from service.http.access import Asking
 from service.http.answers import TASK_ACCEPTED, answers
-from service.http.problems import INSUFFICIENT_STORAGE, Problem
+from service.http.problems import INSUFFICIENT_STORAGE, Problem, not_found
 from service.http.requests import SENT_TYPE, UNLIMITED
 from service.http.responses import accepted_task
 from service.http.routers import new_router
@@ -113,10 +113,7 @@ async def post_documents(
         return accepted_task(await run_in_threadpool(runtime.jobs.show, task_id))
     task = await run_in_threadpool(runtime.jobs.show, task_id)
     if task["status"] != "succeeded":
-        if (task["error"] or {}).get("code") == INSUFFICIENT_STORAGE:
-            raise Problem(507, INSUFFICIENT_STORAGE, indexing.STORED)
-        detail = "the documents are stored; encoding them failed and is tried again at the next start of the service"
-        raise Problem(500, "indexing_failed", detail)
+        raise _failure(task)
     body = {"task_id": task_id, **task["result"]}
     return Response(orjson.dumps(body), 207 if body["failed"] else 200, media_type="application/json")
 
@@ -167,6 +164,19 @@ def delete_document(runtime: Running, collection: str, document_id: str) -> Resp
     state = runtime.collection(collection)
     actions.delete_document(runtime, state, document_id)
     return Response(status_code=204)
+
+
+def _failure(task: Mapping[str, Any]) -> Problem:
+    """Return the problem of a batch whose task was canceled or has failed."""
+    if task["status"] == "canceled":
+        return Problem(409, "task_canceled", "the task was canceled; documents that were not searchable are discarded")
+    code, missing = (task["error"] or {}).get("code"), not_found("collection")
+    if code == missing.code:
+        return missing
+    if code == INSUFFICIENT_STORAGE:
+        return Problem(507, INSUFFICIENT_STORAGE, indexing.STORED)
+    detail = "the documents are stored; encoding them failed and is tried again at the next start of the service"
+    return Problem(500, "indexing_failed", detail)
 
 
 def _require_same_id(document: DocumentBody | DocumentPatch, document_id: str) -> None:

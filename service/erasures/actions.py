@@ -119,6 +119,7 @@ def _carry_out(runtime: Runtime, erasure_id: str, imports: Set[Path] | None) -> 
         for state in states:
             receipt = _erase_in(runtime, state, receipt, row.subject)
         receipt = _erase_in_marked(runtime, receipt, row.subject)
+        _await_canceled(runtime)
         receipt = _end_deletion(runtime, receipt)
     try:
         runtime.database.scrub()
@@ -163,7 +164,9 @@ def _erase_in(runtime: Runtime, state: CollectionState, receipt: dict[str, Any],
     """Delete the rows of the subject in a collection, and their memory; return the receipt with them."""
     with runtime.database.read() as connection:
         if not repository.subject_rows(connection, state.id, receipt["kind"], subject).any:
-            return receipt
+            going = any(run.collection_id == state.id for run in processing_runs(connection))
+            if not (going and state.has_deleted_feedback):
+                return receipt
     with _without_training(runtime, state) as canceled, state.lock:
         with runtime.database.write() as connection:
             rows = repository.subject_rows(connection, state.id, receipt["kind"], subject)
@@ -187,6 +190,15 @@ def _erase_in_marked(runtime: Runtime, receipt: dict[str, Any], subject: str) ->
                 receipt = _with_rows(receipt, rows, len(repository.delete_rows(connection, rows)), [], [])
         repository.update_erasure(connection, receipt)
     return receipt
+
+
+def _await_canceled(runtime: Runtime) -> None:
+    """Wait until all canceled runs have ended, the runs of deleted collections included. Raises Problem 503."""
+    deadline = monotonic() + CANCELED_SECONDS
+    while runtime.training.has_canceled:
+        if runtime.closing or monotonic() >= deadline:
+            raise Problem(503, "training_not_stopped", f"a training run did not stop; {LATER}")
+        sleep(LOOK_SECONDS)
 
 
 def _with_rows(

@@ -7,6 +7,7 @@ leaves no row.
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import numpy as np
@@ -61,6 +62,8 @@ log = structlog.get_logger()
 def start_import(runtime: Runtime, path: Path) -> str:
     """Start the task that imports a spooled export and deletes the file; return its id."""
 
+    ended = Event()
+
     def work(progress: Progress) -> dict[str, Any]:
         try:
             return import_export(runtime, path, progress)
@@ -69,14 +72,18 @@ def start_import(runtime: Runtime, path: Path) -> str:
 
     def end() -> None:
         path.unlink(missing_ok=True)
+        ended.set()
         runtime.accepted_imports.discard(path)
 
-    runtime.accepted_imports.add(path)
     try:
-        return runtime.jobs.start(KIND, None, work)
+        task_id = runtime.jobs.start(KIND, None, work)
     except BaseException:
         end()
         raise
+    runtime.accepted_imports.add(path)  # only now: an erasure that waits for it must not be before it in the queue
+    if ended.is_set():
+        runtime.accepted_imports.discard(path)
+    return task_id
 
 
 def import_export(runtime: Runtime, path: Path, progress: Progress) -> dict[str, Any]:

@@ -81,6 +81,20 @@ def take_events(
     """
     events, rejected = _checked(EventIn, items, "invalid_event")
     runtime.impressions.flush()
+    while (outcome := _taken(runtime, state, events, rejected, caller)) is None:
+        pass
+    return outcome
+
+
+def _taken(
+    runtime: Runtime,
+    state: CollectionState,
+    events: Sequence[tuple[int, EventIn]],
+    invalid: Sequence[dict[str, Any]],
+    caller: Caller,
+) -> dict[str, Any] | None:
+    """Store events; return the outcome. None, and nothing stored, if the searches that they name changed meanwhile."""
+    rejected = list(invalid)
     with runtime.database.read() as connection:
         named = [event.query_id for _, event in events]
         queries = repository.logged_queries(connection, state.id, named, caller.filter)
@@ -102,6 +116,8 @@ def take_events(
     with state.lock:
         with runtime.database.write() as connection:
             require_collection(connection, state.id)
+            if repository.logged_queries(connection, state.id, named, caller.filter).keys() != queries.keys():
+                return None
             added = _store_events(connection, state, accepted, vectors, positions)
             watermark = bump_watermark(connection, state.id, documents=False) if added else 0
             note_answer(202, _outcome(len(accepted), rejected))
@@ -147,6 +163,7 @@ def take_judgments(runtime: Runtime, state: CollectionState, items: Sequence[Any
             waiting = repository.waiting_documents(connection, state.id, unknown.values())
             accepted = [judgment for index, judgment in judgments if index not in unknown]
             added, removed = _store_judgments(connection, state, accepted, rows, vectors)
+            state.has_deleted_feedback = state.has_deleted_feedback or bool(removed)
             watermark = bump_watermark(connection, state.id, documents=False) if added or removed else 0
             rejected += [{"index": index, **_unknown_document(id in waiting)} for index, id in unknown.items()]
             note_answer(200, _outcome(len(accepted), rejected))
@@ -166,6 +183,7 @@ def delete_events(
     with state.lock:
         with runtime.database.write() as connection:
             require_collection(connection, state.id)
+            state.has_deleted_feedback = True
             count, removed = repository.delete_events(connection, state.id, query_id, client_id, query_key)
             if query is not None:
                 anonymous = repository.delete_anonymous(connection, state.id, query)

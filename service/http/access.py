@@ -3,6 +3,9 @@
 `service.access` declares the access of every operation. `service.http.authorisation` compares it with the caller.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Annotated, Literal, get_args
 
@@ -86,6 +89,18 @@ OWNER = Caller(scopes=frozenset({"admin"}))
 """The caller of a service without keys, and of the command line on a data directory."""
 ANYONE = Caller()
 """The caller without a valid key."""
+CURRENT: ContextVar[Caller] = ContextVar("caller", default=OWNER)
+"""The caller of the request that this thread works for. Background threads work for the owner."""
+
+
+@contextmanager
+def calling(caller: Caller) -> Iterator[None]:
+    """Work for this caller: a collection is found only if the caller may use it (`SearchRuntime.collection`)."""
+    token = CURRENT.set(caller)
+    try:
+        yield
+    finally:
+        CURRENT.reset(token)
 
 
 @dataclass

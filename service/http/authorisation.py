@@ -13,7 +13,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Send
 from starlette.types import Scope as RequestScope
 
-from service.http.access import ANYONE, ASKED, OWNER, PUBLIC, Access, Asked, Caller
+from service.http.access import ANYONE, ASKED, OWNER, PUBLIC, Access, Asked, Caller, calling
 from service.http.cors import allow_reading, preflight_headers, readable_by
 from service.http.declared_routes import DeclaredRoute, route_of
 from service.http.metrics import REQUESTS
@@ -129,7 +129,7 @@ class Authorisation:
             await self._refuse(problem, asked, scope, receive, send, head, authority)
             return
         scope[ASKED] = asked
-        with authority.acting(asked) if asked.may_act else nullcontext():
+        with calling(asked.caller), authority.acting(asked) if asked.may_act else nullcontext():
             await self._answer(scope, receive, self._sender(send, asked, head, authority), asked, authority)
 
     async def _answer(

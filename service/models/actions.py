@@ -102,8 +102,9 @@ def set_champion(runtime: Runtime, state: CollectionState, wanted: Promotion) ->
     """Make a version the champion. Raises Problem 404, and 409 if the gate refuses it without `force`."""
     with runtime.database.read() as connection:
         _require_gate(connection, state, wanted)
-    promote(runtime, state, wanted.version, wanted.reason or ("forced" if wanted.force else "by hand"))
-    return show_aliases(runtime, state)
+    with state.lock:  # held for the answer: the data of a collection is deleted under this lock
+        promote(runtime, state, wanted.version, wanted.reason or ("forced" if wanted.force else "by hand"))
+        return show_aliases(runtime, state)
 
 
 def _require_gate(connection: Connection, state: CollectionState, wanted: Promotion) -> None:
@@ -123,13 +124,13 @@ def _require_gate(connection: Connection, state: CollectionState, wanted: Promot
 
 def roll_back(runtime: Runtime, state: CollectionState) -> dict[str, Any]:
     """Make the previous champion the champion again. Raises Problem 409 without a previous champion."""
-    with state.lock:  # so that two rollbacks are two steps
+    with state.lock:  # so that two rollbacks are two steps, and the answer comes before a deletion of the collection
         with runtime.database.read() as connection:
             version = repository.champion_before(connection, state.id, champion_version(connection, state.id))
         if version is None:
             raise Problem(409, "nothing_to_roll_back", "no other model was the champion before the current champion")
         promote(runtime, state, version, "rollback", rollback=True)
-    return show_aliases(runtime, state)
+        return show_aliases(runtime, state)
 
 
 def show_aliases(runtime: Runtime, state: CollectionState) -> dict[str, Any]:

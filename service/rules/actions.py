@@ -27,7 +27,7 @@ def put(runtime: Runtime, state: CollectionState, id: str, wanted: RuleIn) -> tu
             require_collection(connection, state.id)
             repository.store_rule(connection, state.id, id, body, vector)
         state.rules = state.rules.with_rule(as_rule(id, body, vector, state.dim))
-    return show(runtime, state, id), created
+        return show(runtime, state, id), created  # under the lock: it is not deleted yet
 
 
 def show(runtime: Runtime, state: CollectionState, id: str) -> dict[str, Any]:

@@ -79,6 +79,8 @@ class CollectionState(ServedCollection):
         """Whether the collection was deleted, replaced or loaded anew: this object writes its index no more."""
         self.lock = threading.RLock()
         """Every writer holds it from its first changed row until its generation is published."""
+        self.has_deleted_feedback = True
+        """Whether feedback may have been deleted since the newest training run began: the run still has it."""
         self.training_lock = threading.Lock()
         """A training run holds it from its start to its end."""
         self.saved_watermark = -1

@@ -116,9 +116,12 @@ def marked_collections(connection: Connection) -> list[int]:
     return [id for id, name in found if name == f"{TOMBSTONE}{id}" or name.startswith(BESIDE)]
 
 
-def processing_run_ids(connection: Connection) -> set[str]:
-    """Return the ids of the training runs that have not ended."""
-    return set(connection.execute(select(TRAINING_RUNS.c.id).where(TRAINING_RUNS.c.status == "processing")).scalars())
+def processing_run_ids(connection: Connection, collection_id: int | None = None) -> set[str]:
+    """Return the ids of the training runs that have not ended, of one collection or of all."""
+    wanted = select(TRAINING_RUNS.c.id).where(TRAINING_RUNS.c.status == "processing")
+    if collection_id is not None:
+        wanted = wanted.where(TRAINING_RUNS.c.collection_id == collection_id)
+    return set(connection.execute(wanted).scalars())
 
 
 def bump_watermark(connection: Connection, collection_id: int, documents: bool) -> int:

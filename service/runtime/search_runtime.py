@@ -12,7 +12,7 @@ import faiss
 
 from index.encoding.encoder import Encoder
 from index.records import EncodedQuery
-from service.http.access import OWNER, Caller
+from service.http.access import CURRENT, OWNER, Caller
 from service.http.problems import Problem, not_found
 from service.runtime.keyring import Keyring
 from service.runtime.search_pool import SearchPool
@@ -64,15 +64,21 @@ class SearchRuntime:
         return collections.get(name) or collections.get(self.aliases.get(name, ""))
 
     def collection(self, name: str) -> ServedCollection:
-        """Return a collection by its name or an alias. Raises Problem 404 if it does not exist."""
+        """Return a collection by its name or an alias. Raises Problem 404 if it does not exist, or is not covered.
+
+        The caller is the caller of the request of this thread. An alias may be of another collection than when the head
+        of the request was admitted: the client decides when it sends the body.
+        """
         state = self.find_collection(name)
-        if state is None:
+        if state is None or not self._covers(CURRENT.get(), name, state.name):
             raise not_found("collection")
         return state
 
     def covers(self, caller: Caller, name: str) -> bool:
         """Return whether the caller may use the collection with this name or alias: its key has any name of it."""
-        collection = name if name in self.collections else self.aliases.get(name, name)
+        return self._covers(caller, name, name if name in self.collections else self.aliases.get(name, name))
+
+    def _covers(self, caller: Caller, name: str, collection: str) -> bool:
         if caller.covers(name, collection):
             return True
         return caller.covers(*(alias for alias, target in list(self.aliases.items()) if target == collection))

@@ -41,6 +41,11 @@ class TrainingSupervisor:
         """Return whether `cancel` was called for this run."""
         return run_id in self._canceled
 
+    @property
+    def has_canceled(self) -> bool:
+        """Whether a thread still follows a canceled run, whose staging folder may still exist."""
+        return not self._canceled.isdisjoint(list(self._threads))
+
     def cancel(self, run_id: str) -> None:
         """End a run's child process, now or as soon as it starts."""
         self._canceled.add(run_id)

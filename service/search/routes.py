@@ -17,7 +17,7 @@ from service.http.access import Asked, Asking, Caller
 from service.http.answers import answers
 from service.http.metrics import observed_search
 from service.http.presence import result_for
-from service.http.problems import Problem, not_found, problem_of
+from service.http.problems import Problem, problem_of
 from service.http.requests import Strict
 from service.http.routers import new_router
 from service.http.watermarks import problem_of_several, several_watermarks
@@ -155,8 +155,6 @@ async def _result(runtime: SearchRuntime, caller: Caller, one: CollectionSearchI
     fields = {name: getattr(one, name) for name in SearchIn.model_fields}
     request = SearchIn.model_construct(one.model_fields_set & fields.keys(), **fields)
     try:
-        if not runtime.covers(caller, one.collection):
-            raise not_found("collection")
         return await _answered(runtime, caller, one.collection, request, orjson.dumps, scope)
     except Exception as error:
         problem: Problem = problem_of(error)

@@ -6,6 +6,7 @@ from types import MappingProxyType
 from typing import Any
 
 import structlog
+from sqlalchemy import Row
 
 from index.learning.config import FitConfig
 from service.http.problems import Problem, not_found
@@ -14,18 +15,17 @@ from service.runtime.collection_repository import require_collection
 from service.runtime.feedback_repository import confirmed_count
 from service.runtime.model_repository import champion_version
 from service.runtime.runtime import Runtime
-from service.storage.database import new_id
+from service.storage.database import new_id, now
 from service.storage.reservations import not_reserved, note_answer
 from service.training import repository
 from service.training.child_process import ADDRESS, ON_CLUSTER, Specification
-from service.training.follow import Outcome, end, follow
+from service.training.follow import CANCELED, end, follow
 from service.training.from_documents import why_due
 from service.training.schedule import Standing
 from service.training.schemas import TrainingIn
 
 log = structlog.get_logger()
 ENDED = ("succeeded", "failed", "canceled")
-CANCELED: Outcome = {"status": "canceled", "error": None}
 MAX_RESUMPTIONS = 3
 """Resumptions of a run after crashes of the service. The limit stops a run that crashes the service every time."""
 LOCK_WAIT_SECONDS = 5
@@ -36,8 +36,8 @@ PARAMETERS = ("trigger", "reason", "learn_from", "objective")
 def start(runtime: Runtime, state: CollectionState, wanted: TrainingIn) -> dict[str, Any]:
     """Start a run and return it. A run on the documents that started by itself gives way to it.
 
-    Raises Problem 409 while another run of the collection goes on, and 422 with `have` and `need` for too few queries
-    or documents.
+    Raises Problem 409 while another run of the collection goes on, 422 with `have` and `need` for too few queries or
+    documents, and 404 if the collection was deleted.
     """
     shortage = _shortage(runtime, state, wanted)
     if not _acquired(runtime, state, preempts=shortage is None):
@@ -45,11 +45,10 @@ def start(runtime: Runtime, state: CollectionState, wanted: TrainingIn) -> dict[
     try:
         if shortage is not None:
             raise shortage
-        run_id = _begin(runtime, state, wanted)
+        return _body(_begin(runtime, state, wanted))
     except BaseException:
         state.training_lock.release()
         raise
-    return show(runtime, state, run_id)
 
 
 def _shortage(runtime: Runtime, state: CollectionState, wanted: TrainingIn) -> Problem | None:
@@ -74,7 +73,10 @@ def start_scheduled_runs(runtime: Runtime, at: datetime | None = None) -> None:
     for state in list(runtime.collections.values()):
         try:
             run_id = _start_if_due(runtime, state, at)
-        except Exception:  # such as a collection that is being deleted; the others still get their runs
+        except Problem as problem:  # the collection is being deleted
+            log.warning("scheduled_training_failed", collection=state.name, code=problem.code)
+            continue
+        except Exception:  # the others still get their runs
             log.exception("scheduled_training_failed", collection=state.name)
             continue
         if run_id is not None:
@@ -98,9 +100,9 @@ def _start_if_due(runtime: Runtime, state: CollectionState, at: datetime | None)
             if trigger is None:
                 reason = why_due(runtime, state, connection)
         if trigger is not None:
-            started = _begin(runtime, state, TrainingIn(), {"trigger": trigger})
+            started = _begin(runtime, state, TrainingIn(), {"trigger": trigger}).id
         elif reason is not None:
-            started = _begin(runtime, state, TrainingIn(learn_from="documents"), {"reason": reason})
+            started = _begin(runtime, state, TrainingIn(learn_from="documents"), {"reason": reason}).id
     finally:
         if started is None:
             state.training_lock.release()
@@ -109,8 +111,11 @@ def _start_if_due(runtime: Runtime, state: CollectionState, at: datetime | None)
 
 def _begin(
     runtime: Runtime, state: CollectionState, wanted: TrainingIn, more: Mapping[str, Any] = MappingProxyType({})
-) -> str:
-    """Record a run and follow it; return its id. The caller holds the training lock. more: further data of the run."""
+) -> Row[Any]:
+    """Record a run and follow it; return its row. The caller holds the training lock. more: further data of the run.
+
+    Raises Problem 404 if the collection was deleted.
+    """
     run_id = new_id()
     with runtime.database.write() as connection:
         require_collection(connection, state.id)
@@ -125,9 +130,12 @@ def _begin(
         parameters = wanted.model_dump(exclude={"learn_from", "objective"})
         repository.insert_run(connection, state.id, run_id, parameters, data)
         location = f"/v1/collections/{state.name}/training-runs/{run_id}"
-        note_answer(202, _body(repository.find_run(connection, state.id, run_id)), location)
-    _follow(runtime, state, run_id)
-    return run_id
+        run = repository.find_run(connection, state.id, run_id)
+        assert run is not None
+        note_answer(202, _body(run), location)
+    state.has_deleted_feedback = False
+    _follow(runtime, state, run)
+    return run
 
 
 def _acquired(runtime: Runtime, state: CollectionState, preempts: bool) -> bool:
@@ -186,26 +194,23 @@ def _resume(runtime: Runtime, state: CollectionState, run_id: str) -> bool:
     with runtime.database.write() as connection:
         repository.update_run(connection, run_id, resumptions=run.resumptions + 1)
     log.info("training_resumed", run=run_id, collection=state.name, resumptions=run.resumptions + 1)
-    _follow(runtime, state, run_id)
+    _follow(runtime, state, run)
     return True
 
 
-def _follow(runtime: Runtime, state: CollectionState, run_id: str) -> None:
+def _follow(runtime: Runtime, state: CollectionState, run: Row[Any]) -> None:
     """Start the thread that follows a run. The caller holds the training lock; the thread releases it."""
-    specification = _specification(runtime, state, run_id)
-    runtime.training.start(run_id, lambda: follow(runtime, state, specification))
+    specification = _specification(runtime, state, run)
+    runtime.training.start(run.id, lambda: follow(runtime, state, specification))
 
 
-def _specification(runtime: Runtime, state: CollectionState, run_id: str) -> Specification:
+def _specification(runtime: Runtime, state: CollectionState, run: Row[Any]) -> Specification:
     """Return the argument of the training process. It depends only on the run's record, also after a restart."""
-    with runtime.database.read() as connection:
-        run = repository.find_run(connection, state.id, run_id)
-    assert run is not None
     window = {name: value for name, value in run.data.items() if name not in PARAMETERS}
     return {
-        "run": run_id,
+        "run": run.id,
         "data": str(runtime.settings.data.resolve()),
-        "staging": str((runtime.staging / run_id).resolve()),
+        "staging": str((runtime.staging / run.id).resolve()),
         "encoder_precision": runtime.settings.encoder_precision,
         ADDRESS: runtime.settings.database_address,
         ON_CLUSTER: runtime.settings.ray_training,
@@ -253,6 +258,14 @@ def show(runtime: Runtime, state: CollectionState, run_id: str) -> dict[str, Any
     return _body(run)
 
 
+def show_again(runtime: Runtime, state: CollectionState, record: dict[str, Any]) -> dict[str, Any]:
+    """Return a run that was shown before. If it was deleted with its collection, it is canceled, and no row says so."""
+    try:
+        return show(runtime, state, record["id"])
+    except Problem:
+        return record | CANCELED | {"finished_at": now()}
+
+
 def list_runs(runtime: Runtime, state: CollectionState) -> dict[str, Any]:
     """Return the newest runs without their steps, newest first, and the schedule with what is missing."""
     with runtime.database.read() as connection:
@@ -261,7 +274,7 @@ def list_runs(runtime: Runtime, state: CollectionState) -> dict[str, Any]:
     return {"training_runs": [_body(run) | {"steps": []} for run in runs], "schedule": schedule}
 
 
-def _body(run: Any) -> dict[str, Any]:
+def _body(run: Row[Any]) -> dict[str, Any]:
     data = dict(run.data)
     trigger, reason = data.pop("trigger", None), data.pop("reason", None)
     learn_from, objective = data.pop("learn_from", "feedback"), data.pop("objective", "listwise")

@@ -25,6 +25,7 @@ from index.learning.from_documents import fit_from_documents
 from index.ranking.checkpoint import save_head
 from index.storage.files import write_atomically
 from index.storage.full_disk import is_full
+from service.http.problems import Problem
 from service.runtime.feedback_log import feedback_counts
 from service.settings import DATABASE_VARIABLE
 from service.training.exported_state import (
@@ -79,6 +80,8 @@ def error_of(error: Exception) -> dict[str, Any] | None:
         return {"code": "not_enough_feedback", "detail": str(error)}
     if isinstance(error, EncoderMismatch):
         return {"code": "encoder_mismatch", "detail": str(error)}
+    if isinstance(error, Problem):  # the collection was deleted
+        return {"code": error.code, "detail": error.detail}
     return NO_SPACE if is_full(error) else None
 
 

@@ -9,6 +9,7 @@ from sqlalchemy import Row
 
 from index.storage.files import read_files
 from service.runtime.collection import CollectionState
+from service.runtime.collection_repository import require_collection
 from service.runtime.model_registry import promote, register
 from service.runtime.model_repository import champion_version, next_version
 from service.runtime.runtime import Runtime
@@ -20,7 +21,8 @@ from service.training.staging import MODEL, REPORT
 def conclude(runtime: Runtime, state: CollectionState, specification: Specification) -> dict[str, Any]:
     """Register the staged model and apply the gate's decision; return columns of the run's record.
 
-    After an interruption it can be called again: steps that are complete are not repeated.
+    After an interruption it can be called again: steps that are complete are not repeated. Raises Problem 404 if the
+    collection was deleted.
     """
     with state.lock:
         model = _registered(runtime, state, specification)
@@ -61,6 +63,7 @@ def _obstacle(specification: Specification, champion: int, kind: str | None) -> 
 def _registered(runtime: Runtime, state: CollectionState, specification: Specification) -> Row[Any, Any, Any, Any]:
     """Return the model of this run. If it is only staged, register it first."""
     with runtime.database.write() as connection:
+        require_collection(connection, state.id)
         model = model_of_run(connection, state.id, specification["run"])
         if model is None:
             staging = Path(specification["staging"])

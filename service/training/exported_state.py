@@ -12,6 +12,7 @@ from index.errors import DamagedFile
 from index.ranking.attention import AttentionHead, HeadConfig
 from index.ranking.checkpoint import load_head
 from index.storage.files import make_durable_directory, write_atomically
+from service.runtime.collection_repository import require_collection
 from service.runtime.model_repository import model_files
 from service.storage.database import ENCODERS
 from service.storage.opening import open_reader
@@ -30,13 +31,17 @@ def encoder_loader(specification: Mapping[str, Any]) -> LoadEncoder:
 
 
 def export_state(specification: Mapping[str, Any]) -> Inputs:
-    """Write the state of a run to its staging folder, and return its inputs. A resumed run has the same inputs."""
+    """Write the state of a run to its staging folder, and return its inputs. A resumed run has the same inputs.
+
+    Raises Problem 404 if the collection was deleted.
+    """
     staging, collection_id = Path(specification["staging"]), specification["collection_id"]
     database = open_reader(Path(specification["data"]), specification["database"])
     known, explored = _known_words(staging), specification["objective"] == "reinforce"
     load, learn_from = encoder_loader(specification), specification["learn_from"]
     inputs = load_inputs(staging / INPUTS, database, collection_id, load, known, learn_from, explored)
     with database.read() as connection:
+        require_collection(connection, collection_id)
         version = specification["champion"]
         _write(staging / CHAMPION, model_files(connection, collection_id, version) if version else {})
         lineages = lineages_against(connection, collection_id, version)

@@ -13,6 +13,7 @@ import structlog
 
 from index.storage.files import write_atomically
 from index.storage.full_disk import is_full
+from service.http.problems import Problem
 from service.runtime.collection import CollectionState
 from service.runtime.runtime import Runtime
 from service.training import repository
@@ -25,6 +26,7 @@ INTERNAL_ERROR: dict[str, Any] = {"code": "internal_error", "detail": "the run e
 
 Outcome = dict[str, Any]
 """Columns of the record of a run that has ended."""
+CANCELED: Outcome = {"status": "canceled", "error": None}
 
 
 def follow(runtime: Runtime, state: CollectionState, specification: Specification) -> None:
@@ -37,6 +39,9 @@ def follow(runtime: Runtime, state: CollectionState, specification: Specificatio
         if not (staging / KNOWN_WORDS).is_file():  # a resumed run reads its queries as it began
             write_atomically(staging / KNOWN_WORDS, "\n".join(sorted(runtime.encoder.words)).encode())
         outcome = _outcome(runtime, state, specification)
+    except Problem as problem:  # the collection was deleted
+        log.info("training_canceled", run=run_id, code=problem.code)
+        outcome = CANCELED
     except Exception as error:
         log.exception("training_failed", run=run_id)
         if is_full(error):
@@ -70,7 +75,7 @@ def _outcome(runtime: Runtime, state: CollectionState, specification: Specificat
     if not registered:
         code, error = _fit(runtime, specification)
         if runtime.training.is_canceled(run_id):
-            return {"status": "canceled", "error": None}
+            return CANCELED
         if code < 0 and runtime.training.closing:
             return None
         if code:

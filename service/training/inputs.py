@@ -25,7 +25,7 @@ from index.learning.slates import Slate
 from index.ranking.attention import HeadConfig
 from index.records import Floats, MemoryKey
 from index.storage.files import read_manifest, sync_directory, write_manifest
-from service.runtime.collection_repository import PART_SIZE, collection_row, indexed_documents
+from service.runtime.collection_repository import PART_SIZE, collection_row, indexed_documents, require_collection
 from service.runtime.collection_settings import CollectionSettings
 from service.runtime.feedback_log import gather_feedback
 from service.runtime.loader import memory_keys
@@ -108,7 +108,11 @@ def write_inputs(
     learn_from: str = "feedback",
     explored: bool = False,
 ) -> None:
-    """Write the inputs of a collection into a new directory, as of this connection's snapshot (`load_inputs`)."""
+    """Write the inputs of a collection into a new directory, as of this connection's snapshot (`load_inputs`).
+
+    Raises Problem 404 if the collection was deleted.
+    """
+    require_collection(connection, collection_id)
     directory.mkdir(parents=True)
     row = collection_row(connection, collection_id)
     language, watermark = row["settings"]["language"], row["watermark"]

@@ -66,15 +66,17 @@ def get_attention(runtime: Running, collection: str, run_id: str) -> dict[str, A
 
 @router.get("/{run_id}/stream", response_class=StreamingResponse, responses=STREAM)
 async def stream_training_run(runtime: Running, collection: str, run_id: str) -> StreamingResponse:
-    """Follow a training run as server-sent events: `step` for each step, `end` with the whole record."""
-    state = runtime.collection(collection)
-    await run_in_threadpool(actions.show, runtime, state, run_id)
+    """Follow a training run as server-sent events: `step` for each step, `end` with the whole record.
 
-    async def events() -> AsyncIterator[bytes]:
+    A run whose collection is deleted ends as canceled.
+    """
+    state = runtime.collection(collection)
+    record = await run_in_threadpool(actions.show, runtime, state, run_id)
+
+    async def events(record: dict[str, Any]) -> AsyncIterator[bytes]:
         sent = 0
         last: Any = None
         while True:
-            record = await run_in_threadpool(actions.show, runtime, state, run_id)
             steps = record["steps"]
             if steps and steps[-1] != last:
                 for step in steps[max(0, min(sent, len(steps) - 1)) :]:
@@ -84,8 +86,9 @@ async def stream_training_run(runtime: Running, collection: str, run_id: str) ->
                 yield b"event: end\ndata: " + orjson.dumps(record) + b"\n\n"
                 return
             await asyncio.sleep(POLL_SECONDS)
+            record = await run_in_threadpool(actions.show_again, runtime, state, record)
 
-    return StreamingResponse(events(), media_type="text/event-stream", headers={"Cache-Control": "no-store"})
+    return StreamingResponse(events(record), media_type="text/event-stream", headers={"Cache-Control": "no-store"})
 
 
 @router.post(

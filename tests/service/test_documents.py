@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -230,6 +231,18 @@ def test_a_canceled_task_stops_and_keeps_completed_chunks(shelf: CollectionClien
     assert shelf.get()["counts"]["documents"] == indexing.FIRST
     again = good(shelf.client.post(f"/v1/tasks/{task['id']}/cancel"))
     assert again["status"] == "canceled"
+
+
+def test_a_wait_ends_with_the_cancellation_of_its_task(shelf: CollectionClient, encoding: HeldEncoding) -> None:
+    jobs = runtime_of(shelf.client).jobs
+    with ThreadPoolExecutor() as pool:
+        address = f"{shelf.path}/documents?wait={DEADLINE_SECONDS}"
+        answer = pool.submit(shelf.client.post, address, json={"documents": [book(1)]})
+        encoding.wait()
+        (task_id,) = jobs._running
+        good(shelf.client.post(f"/v1/tasks/{task_id}/cancel"))
+        encoding.open()
+    problem(answer.result(), 409, "task_canceled")
 
 
 def test_a_document_deleted_during_encoding_stays_deleted(shelf: CollectionClient, encoding: HeldEncoding) -> None:

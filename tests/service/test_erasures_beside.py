@@ -22,7 +22,7 @@ from service.runtime.model_repository import insert_model
 from service.runtime.runtime import Runtime
 from service.snapshots import moving
 from service.storage.database import Database
-from tests.service.client import CollectionClient, create, ended, good, opened, problem, runtime_of
+from tests.service.client import CollectionClient, create, ended, event, good, opened, problem, runtime_of
 
 BOB = "canary-bob"
 
@@ -228,6 +228,46 @@ def test_erasures_that_occupy_all_workers_do_not_wait_for_an_import_that_was_acc
     go_on.set()
     ended_tasks = [CollectionClient(client).ended_task(erasure) for erasure in erasures]
     assert [task["status"] for task in ended_tasks] == ["succeeded", "succeeded"]
+
+
+def test_an_erasure_that_is_asked_for_while_an_import_is_accepted_does_not_wait_for_it(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(actions, "IMPORT_SECONDS", 0)
+    exported, runtime = client.get("/v1/export").content, runtime_of(client)
+    start, erased = runtime.jobs.start, []
+
+    def start_later(*arguments: Any) -> str:
+        erased.append(CollectionClient(client).ended_task(good(client.post("/v1/erasures", json={"client": BOB}))))
+        return start(*arguments)
+
+    monkeypatch.setattr(runtime.jobs, "start", start_later)
+    task = CollectionClient(client).ended_task(good(client.post("/v1/import", content=exported)))
+    assert [one["status"] for one in (*erased, task)] == ["succeeded", "succeeded"]
+    assert runtime.accepted_imports == set()
+
+
+def test_an_event_on_a_search_that_is_erased_meanwhile_does_not_keep_its_text(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spoken, encoder = CollectionClient(client), runtime_of(client).encoder
+    spoken.add({"id": "wire", "text": "copper wire"})
+    seen = {"client_id": "eve", "query_id": spoken.search("wire of copper", client_id=BOB)["query_id"]}
+    encode, erased = encoder.encode_queries, []
+
+    def erase_first(texts: Any) -> Any:
+        if not erased:
+            erased.append(spoken.ended_task(good(client.post("/v1/erasures", json={"client": BOB}))))
+        return encode(texts)
+
+    monkeypatch.setattr(encoder, "encode_queries", erase_first)
+    events = [event("wire", **seen), event("wire", **seen, user_query="wire")]
+    answer = spoken.post("events", events)
+    assert [one["status"] for one in erased] == ["succeeded"]
+    assert (answer["accepted"], [one["code"] for one in answer["rejected"]]) == (1, ["unknown_query"])
+    assert texts(runtime_of(client)) == set()
+    with runtime_of(client).database.read() as connection:
+        assert connection.exec_driver_sql("SELECT query_text FROM events").scalars().all() == ["wire"]
 
 
 def test_a_service_that_closes_does_not_wait_for_an_import(
