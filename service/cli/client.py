@@ -121,6 +121,5 @@ def client_for(url: str, key: str | None = None) -> httpx.Client:
 
 def client_of_socket(path: str) -> httpx.Client:
     """Return a client of the server that listens on this Unix socket."""
-    without_tls = False  # reading the certificates of authorities takes 8 ms
-    transport = httpx.HTTPTransport(uds=path, limits=LIMITS, verify=without_tls)
+    transport = httpx.HTTPTransport(uds=path, limits=LIMITS, verify=False)  # without TLS: no certificates are read
     return httpx.Client(transport=transport, base_url="http://softseek", timeout=TIMEOUT)

@@ -1,10 +1,12 @@
 """Creates, changes, shows and deletes collections."""
 
-from collections.abc import Iterable
+import shutil
+from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
 from dataclasses import asdict
 from typing import Any
 
-from sqlalchemy import Connection
+from sqlalchemy import Connection, RowMapping
 
 from service.collections.repository import counts, find_collection, has_documents, update_settings
 from service.collections.schemas import CollectionIn, SwapIn
@@ -49,9 +51,11 @@ def put(runtime: Runtime, name: str, wanted: CollectionIn, may_create: bool = Tr
         if state is None:
             return show(runtime, runtime.create_collection(name, _changed(CollectionSettings(), changes))), True
         state = runtime.collection(name)
-    with state.lock:  # held for the answer: the data of a collection is deleted under this lock
-        _change(runtime, state, changes)
-        return show(runtime, state), False
+    with ExitStack() as reading:
+        with state.lock:  # the data of a collection is deleted under this lock; the counting needs it no more
+            _change(runtime, state, changes)
+            connection, rows = _read(runtime, [state], reading)
+        return _body(connection, state, rows[0]), False
 
 
 def _changed(settings: CollectionSettings, changes: dict[str, Any]) -> CollectionSettings:
@@ -98,24 +102,37 @@ def _change(runtime: Runtime, state: CollectionState, changes: dict[str, Any]) -
 
 def show(runtime: Runtime, state: CollectionState) -> dict[str, Any]:
     """Return a collection's settings, counts and champion. Raises Problem 404."""
-    with runtime.database.read() as connection:
-        body = _body(connection, state)
-    if body is None:
+    found = show_all(runtime, [state])["collections"]
+    if not found:
         raise not_found("collection")
-    return body
+    return dict(found[0])
 
 
-def show_all(runtime: Runtime, states: Iterable[CollectionState]) -> dict[str, Any]:
+def show_all(runtime: Runtime, states: Sequence[CollectionState]) -> dict[str, Any]:
     """Return collections as `show` does, without those that were deleted in the meantime."""
-    with runtime.database.read() as connection:
-        bodies = [_body(connection, state) for state in states]
-    return {"collections": [body for body in bodies if body is not None]}
+    with ExitStack() as reading:
+        connection, rows = _read(runtime, states, reading)
+        return _bodies(connection, states, rows)
 
 
-def _body(connection: Connection, state: CollectionState) -> dict[str, Any] | None:
-    row = find_collection(connection, state.id)
+def _read(
+    runtime: Runtime, states: Iterable[CollectionState], reading: ExitStack
+) -> tuple[Connection, list[RowMapping | None]]:
+    """Return a connection on a snapshot, open as long as `reading`, and the rows of the collections in it."""
+    connection = reading.enter_context(runtime.database.read())
+    return connection, [find_collection(connection, state.id) for state in states]
+
+
+def _bodies(
+    connection: Connection, states: Sequence[CollectionState], rows: Sequence[RowMapping | None]
+) -> dict[str, Any]:
+    pairs = zip(states, rows, strict=True)
+    return {"collections": [_body(connection, state, row) for state, row in pairs if row is not None]}
+
+
+def _body(connection: Connection, state: CollectionState, row: RowMapping | None) -> dict[str, Any]:
     if row is None:
-        return None
+        raise not_found("collection")
     return {
         "name": state.name,
         "settings": {name: value for name, value in asdict(state.settings).items() if name != "synonyms"},
@@ -133,16 +150,19 @@ def swap(runtime: Runtime, wanted: SwapIn) -> dict[str, Any]:
 
     Raises Problem 404 if one does not exist, and 422 if both are the same.
     """
-    with runtime.collections_lock:
-        a, b = runtime.collection(wanted.a), runtime.collection(wanted.b)
-        if a is b:
-            detail = "must name another collection than a"
-            raise Problem(422, "invalid_request", detail, [{"pointer": "/b", "detail": detail}])
-        with runtime.database.write() as connection:
-            swap_names(connection, a.id, b.id)
-        a.name, b.name = b.name, a.name
-        runtime.collections = {**runtime.collections, a.name: a, b.name: b}  # a search reads the old or the new
-        return show_all(runtime, sorted((a, b), key=lambda one: one.name))  # under the lock: neither is deleted yet
+    with ExitStack() as reading:
+        with runtime.collections_lock:
+            a, b = runtime.collection(wanted.a), runtime.collection(wanted.b)
+            if a is b:
+                detail = "must name another collection than a"
+                raise Problem(422, "invalid_request", detail, [{"pointer": "/b", "detail": detail}])
+            with runtime.database.write() as connection:
+                swap_names(connection, a.id, b.id)
+            a.name, b.name = b.name, a.name
+            runtime.collections = {**runtime.collections, a.name: a, b.name: b}  # a search reads the old or the new
+            states = sorted((a, b), key=lambda one: one.name)
+            connection, rows = _read(runtime, states, reading)  # under the lock: neither is deleted yet
+        return _bodies(connection, states, rows)
 
 
 def remove(runtime: Runtime, name: str) -> str:
@@ -155,6 +175,17 @@ def remove(runtime: Runtime, name: str) -> str:
         return _removed(runtime, state)
 
 
+def _end_run(runtime: Runtime, state: CollectionState, run_id: str) -> None:
+    """End a run of a deleted collection. Its staging folder has texts of the collection."""
+    if state.training_lock.acquire(blocking=False):  # no thread follows the run
+        try:
+            shutil.rmtree(runtime.staging / run_id, ignore_errors=True)
+        finally:
+            state.training_lock.release()
+    else:
+        runtime.training.cancel(run_id)
+
+
 def _removed(runtime: Runtime, state: CollectionState) -> str:
     name = state.name
     with runtime.database.write() as connection:  # a deletion for whose task there is no place is undone
@@ -162,8 +193,8 @@ def _removed(runtime: Runtime, state: CollectionState) -> str:
         task_id = runtime.jobs.enqueued(connection, "collection_deletion", name)
         going = processing_run_ids(connection, state.id)
     runtime.collections.pop(name)
-    for run_id in going:  # its staging folder has texts of the collection
-        runtime.training.cancel(run_id)
+    for run_id in going:
+        _end_run(runtime, state, run_id)
 
     def work(progress: Progress) -> dict[str, Any]:
         with state.lock:

@@ -169,7 +169,8 @@ def delete_document(runtime: Running, collection: str, document_id: str) -> Resp
 def _failure(task: Mapping[str, Any]) -> Problem:
     """Return the problem of a batch whose task was canceled or has failed."""
     if task["status"] == "canceled":
-        return Problem(409, "task_canceled", "the task was canceled; documents that were not searchable are discarded")
+        detail = "the task was canceled; new documents that were not searchable are discarded"
+        return Problem(409, "task_canceled", detail)
     code, missing = (task["error"] or {}).get("code"), not_found("collection")
     if code == missing.code:
         return missing

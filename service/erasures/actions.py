@@ -5,7 +5,7 @@ from a collection is one transaction, and the rewriting of the files can be repe
 """
 
 from collections.abc import Iterator, Set
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from time import monotonic, sleep
 from typing import Any
@@ -237,12 +237,14 @@ def _without_training(runtime: Runtime, state: CollectionState) -> Iterator[list
     with runtime.database.read() as connection:
         going = [run.id for run in processing_runs(connection) if run.collection_id == state.id]
     for run_id in going:
-        cancel(runtime, state, run_id)
+        with suppress(Problem):  # it was deleted with its collection
+            cancel(runtime, state, run_id)
     if not state.training_lock.acquire(timeout=CANCELED_SECONDS):
         raise Problem(503, "training_not_stopped", f"a training run did not stop; {LATER}")
     try:
         for run_id in going:  # one that no thread follows could not end beside another
-            end_canceled(runtime, state, run_id)
+            with suppress(Problem):
+                end_canceled(runtime, state, run_id)
         yield going
     finally:
         state.training_lock.release()

@@ -2,6 +2,7 @@
 
 from codecs import BOM_UTF8
 from collections.abc import Iterable, Mapping, Sequence, Set
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -72,6 +73,10 @@ def take_body(runtime: Runtime, state: CollectionState, body: bytes, caller: Cal
     return take_events(runtime, state, read_events(body), caller)
 
 
+class _SearchesChanged(Exception):
+    """A search that events name was erased or logged while they were encoded."""
+
+
 def take_events(
     runtime: Runtime, state: CollectionState, items: Sequence[Any], caller: Caller = OWNER
 ) -> dict[str, Any]:
@@ -81,9 +86,9 @@ def take_events(
     """
     events, rejected = _checked(EventIn, items, "invalid_event")
     runtime.impressions.flush()
-    while (outcome := _taken(runtime, state, events, rejected, caller)) is None:
-        pass
-    return outcome
+    while True:
+        with suppress(_SearchesChanged):
+            return _taken(runtime, state, events, rejected, caller)
 
 
 def _taken(
@@ -92,8 +97,8 @@ def _taken(
     events: Sequence[tuple[int, EventIn]],
     invalid: Sequence[dict[str, Any]],
     caller: Caller,
-) -> dict[str, Any] | None:
-    """Store events; return the outcome. None, and nothing stored, if the searches that they name changed meanwhile."""
+) -> dict[str, Any]:
+    """Store events; return the outcome. Raises _SearchesChanged, and stores nothing: their texts may be erased ones."""
     rejected = list(invalid)
     with runtime.database.read() as connection:
         named = [event.query_id for _, event in events]
@@ -116,8 +121,8 @@ def _taken(
     with state.lock:
         with runtime.database.write() as connection:
             require_collection(connection, state.id)
-            if repository.logged_queries(connection, state.id, named, caller.filter).keys() != queries.keys():
-                return None
+            if any(named) and repository.logged_queries(connection, state.id, named, caller.filter) != queries:
+                raise _SearchesChanged
             added = _store_events(connection, state, accepted, vectors, positions)
             watermark = bump_watermark(connection, state.id, documents=False) if added else 0
             note_answer(202, _outcome(len(accepted), rejected))
@@ -163,7 +168,7 @@ def take_judgments(runtime: Runtime, state: CollectionState, items: Sequence[Any
             waiting = repository.waiting_documents(connection, state.id, unknown.values())
             accepted = [judgment for index, judgment in judgments if index not in unknown]
             added, removed = _store_judgments(connection, state, accepted, rows, vectors)
-            state.has_deleted_feedback = state.has_deleted_feedback or bool(removed)
+            state.has_deleted_feedback |= any(judgment.rating is None for judgment in accepted) or bool(removed)
             watermark = bump_watermark(connection, state.id, documents=False) if added or removed else 0
             rejected += [{"index": index, **_unknown_document(id in waiting)} for index, id in unknown.items()]
             note_answer(200, _outcome(len(accepted), rejected))

@@ -45,8 +45,8 @@ EVENTS_BODY = {
 )
 async def post_events(runtime: Running, asking: Asking, collection: str, request: Request) -> dict[str, Any]:
     """Store UBI 1.3.0 events: an object, an array, or newline-delimited JSON. The next search uses them."""
-    state = runtime.collection(collection)
-    return await run_in_writing_thread(actions.take_body, runtime, state, await request.body(), asking.caller)
+    body = await request.body()  # first: the key has to cover what an alias names then
+    return await run_in_writing_thread(actions.take_body, runtime, runtime.collection(collection), body, asking.caller)
 
 
 async def post_events_directly(scope: Scope, asked: Asked, body: bytes) -> Response:

@@ -90,7 +90,10 @@ OWNER = Caller(scopes=frozenset({"admin"}))
 ANYONE = Caller()
 """The caller without a valid key."""
 CURRENT: ContextVar[Caller] = ContextVar("caller", default=OWNER)
-"""The caller of the request that this thread works for. Background threads work for the owner."""
+"""The caller of the request that this task, or a thread that it calls, works for.
+
+The threads of jobs and of the search pool have the owner: their requests look up the collection before.
+"""
 
 
 @contextmanager

@@ -80,8 +80,8 @@ def _do_all(runtime: Runtime, state: CollectionState, batches: Iterable[Batch], 
 
 def _do(runtime: Runtime, state: CollectionState, batch: Batch) -> None:
     """Commit a batch and publish its memory. The caller holds the lock."""
-    state.has_deleted_feedback = True
     with runtime.database.write() as connection:
+        state.has_deleted_feedback = True
         done = batch(connection)
         changed = bool(done.removed or done.added or done.searched)
         watermark = bump_watermark(connection, state.id, documents=False) if changed else 0

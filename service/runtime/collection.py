@@ -80,7 +80,7 @@ class CollectionState(ServedCollection):
         self.lock = threading.RLock()
         """Every writer holds it from its first changed row until its generation is published."""
         self.has_deleted_feedback = True
-        """Whether feedback may have been deleted since the newest training run began: the run still has it."""
+        """Whether an unfinished training run may still have feedback that was deleted since it began."""
         self.training_lock = threading.Lock()
         """A training run holds it from its start to its end."""
         self.saved_watermark = -1

@@ -33,6 +33,7 @@ from service.runtime.key_repository import damaged_keys, known_keys
 from service.runtime.leftovers import delete_leftovers
 from service.runtime.loader import create_collection, load_collection
 from service.runtime.search_runtime import SearchRuntime
+from service.runtime.served_collection import ServedCollection
 from service.runtime.training_supervisor import TrainingSupervisor
 from service.settings import Settings
 from service.storage.database import ENCODERS, Database
@@ -169,8 +170,12 @@ class Runtime(SearchRuntime):
     def find_collection(self, name: str) -> CollectionState | None:
         state = super().find_collection(name)
         assert state is None or isinstance(state, CollectionState)
-        note_collection(name, None if state is None else state.id)
         return state
+
+    def _resolved(self, name: str) -> tuple[str, ServedCollection | None]:
+        target, state = super()._resolved(name)
+        note_collection(name, None if state is None else state.id)
+        return target, state
 
     def collection(self, name: str) -> CollectionState:
         state = super().collection(name)

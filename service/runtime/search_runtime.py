@@ -60,8 +60,13 @@ class SearchRuntime:
 
     def find_collection(self, name: str) -> ServedCollection | None:
         """Return a collection by its name or an alias, or None."""
+        return self._resolved(name)[1]
+
+    def _resolved(self, name: str) -> tuple[str, ServedCollection | None]:
+        """Return the name that a name or an alias stands for, and its collection."""
         collections = self.collections
-        return collections.get(name) or collections.get(self.aliases.get(name, ""))
+        target = name if name in collections else self.aliases.get(name, name)
+        return target, collections.get(target)
 
     def collection(self, name: str) -> ServedCollection:
         """Return a collection by its name or an alias. Raises Problem 404 if it does not exist, or is not covered.
@@ -69,23 +74,31 @@ class SearchRuntime:
         The caller is the caller of the request of this thread. An alias may be of another collection than when the head
         of the request was admitted: the client decides when it sends the body.
         """
-        state = self.find_collection(name)
-        if state is None or not self._covers(CURRENT.get(), name, state.name):
+        state = self._covered(name)
+        if state is None:
             raise not_found("collection")
         return state
 
+    def _covered(self, name: str) -> ServedCollection | None:
+        """Return a collection that the caller of this request may use, or None."""
+        target, state = self._resolved(name)
+        return state if self._covers(CURRENT.get(), name, target) else None
+
     def covers(self, caller: Caller, name: str) -> bool:
         """Return whether the caller may use the collection with this name or alias: its key has any name of it."""
-        return self._covers(caller, name, name if name in self.collections else self.aliases.get(name, name))
+        return self._covers(caller, name, self._resolved(name)[0])
 
-    def _covers(self, caller: Caller, name: str, collection: str) -> bool:
-        if caller.covers(name, collection):
+    def _covers(self, caller: Caller, name: str, target: str) -> bool:
+        if caller.covers(name, target):
             return True
-        return caller.covers(*(alias for alias, target in list(self.aliases.items()) if target == collection))
+        return caller.covers(*(alias for alias, collection in list(self.aliases.items()) if collection == target))
 
     def state_of(self, name: str) -> tuple[str, int, int] | None:
-        """Return the name of a collection, the epoch and the watermark of its generation; None if it is unknown."""
-        state = self.find_collection(name)
+        """Return the name of a collection, the epoch and the watermark of its generation.
+
+        None if it is unknown, or not covered by the caller of this request.
+        """
+        state = self._covered(name)
         return None if state is None else (state.name, self.epoch, state.generation.watermark)
 
     @property

@@ -11,7 +11,7 @@ from sqlalchemy import Row
 from index.learning.config import FitConfig
 from service.http.problems import Problem, not_found
 from service.runtime.collection import CollectionState
-from service.runtime.collection_repository import require_collection
+from service.runtime.collection_repository import processing_run_ids, require_collection
 from service.runtime.feedback_repository import confirmed_count
 from service.runtime.model_repository import champion_version
 from service.runtime.runtime import Runtime
@@ -133,7 +133,8 @@ def _begin(
         run = repository.find_run(connection, state.id, run_id)
         assert run is not None
         note_answer(202, _body(run), location)
-    state.has_deleted_feedback = False
+        if processing_run_ids(connection, state.id) == {run_id}:
+            state.has_deleted_feedback = False
     _follow(runtime, state, run)
     return run
 

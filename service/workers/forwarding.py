@@ -26,7 +26,7 @@ class Forwarding:
     def __init__(self, address: Path) -> None:
         """address: the Unix socket of the other server."""
         limits = httpx.Limits(max_connections=None, max_keepalive_connections=64, keepalive_expiry=2)
-        transport = httpx.AsyncHTTPTransport(uds=str(address), limits=limits, verify=False)  # without TLS
+        transport = httpx.AsyncHTTPTransport(uds=str(address), limits=limits, verify=False)  # no TLS
         self._client = httpx.AsyncClient(transport=transport, timeout=None)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

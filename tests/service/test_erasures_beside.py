@@ -4,6 +4,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import Context
 from pathlib import Path
 from typing import Any, cast
 from uuid import uuid4
@@ -162,6 +163,34 @@ def test_a_receipt_names_what_was_set_aside(tmp_path: Path) -> None:
     assert moved.read_bytes() == b"another database"
 
 
+def erase(client: TestClient) -> None:
+    CollectionClient(client).ended_task(good(client.post("/v1/erasures", json={"client": BOB})))
+
+
+def test_events_that_are_not_stored_because_a_search_was_erased_are_stored_when_they_are_repeated(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spoken, encoder = CollectionClient(client), runtime_of(client).encoder
+    spoken.add({"id": "wire", "text": "copper wire"})
+    wanted = event("wire", user_query="wire", query_id=spoken.search("wire", client_id=BOB)["query_id"])
+    encode, texts_encoded = encoder.encode_queries, []
+
+    def fail_after_an_erasure(texts: Any) -> Any:
+        texts_encoded.append(texts)
+        if len(texts_encoded) == 1:
+            Context().run(erase, client)  # as another request
+        if len(texts_encoded) == 2:
+            raise OSError("a fault")
+        return encode(texts)
+
+    monkeypatch.setattr(encoder, "encode_queries", fail_after_an_erasure)
+    address, once = f"{spoken.path}/events", {"Idempotency-Key": "one"}
+    statuses = [client.post(address, json=wanted, headers=once).status_code for _ in range(2)]
+    assert statuses == [500, 202]
+    with runtime_of(client).database.read() as connection:
+        assert connection.exec_driver_sql("SELECT query_text FROM events").scalars().all() == ["wire"]
+
+
 @pytest.fixture
 def held_import(client: TestClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
     """An accepted import with a search of the subject, which goes on once the event is set."""
@@ -263,7 +292,7 @@ def test_an_event_on_a_search_that_is_erased_meanwhile_does_not_keep_its_text(
     monkeypatch.setattr(encoder, "encode_queries", erase_first)
     events = [event("wire", **seen), event("wire", **seen, user_query="wire")]
     answer = spoken.post("events", events)
-    assert [one["status"] for one in erased] == ["succeeded"]
+    assert [one["status"] for one in erased] == ["succeeded"]  # and the events were read again
     assert (answer["accepted"], [one["code"] for one in answer["rejected"]]) == (1, ["unknown_query"])
     assert texts(runtime_of(client)) == set()
     with runtime_of(client).database.read() as connection:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
+from service.erasures import actions
 from service.runtime.training_supervisor import Child
 from service.training import child_process
 from tests.service.client import CollectionClient, create, ended, good, opened, runtime_of
@@ -56,6 +57,27 @@ def test_a_run_is_not_canceled_for_a_subject_without_rows(client: TestClient, ru
     task = CollectionClient(client).ended_task(good(client.post("/v1/erasures", json={"client": "eve"})))
     assert task["result"]["canceled_training_runs"] == []
     assert (runtime_of(client).staging / run_id).is_dir()
+
+
+def test_a_run_that_has_read_a_judgment_that_was_deleted_since_is_canceled(client: TestClient, run_id: str) -> None:
+    shop = CollectionClient(client, "shop")
+    shop.judge("pot", "pot", None, "nobody")
+    erased = shop.ended_task(good(client.post("/v1/erasures", json={"user": "nobody"})))["result"]
+    assert erased["canceled_training_runs"] == [run_id]
+
+
+def test_an_erasure_goes_on_where_its_collection_is_deleted_before_the_run_is_canceled(
+    client: TestClient, run_id: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cancel = actions.cancel
+
+    def cancel_later(*arguments: Any) -> Any:
+        CollectionClient(client).ended_task(good(client.delete("/v1/collections/shop")))
+        return cancel(*arguments)
+
+    monkeypatch.setattr(actions, "cancel", cancel_later)
+    task = CollectionClient(client).ended_task(good(client.post("/v1/erasures", json={"client": BOB})))
+    assert (task["status"], task["result"]["canceled_training_runs"]) == ("succeeded", [run_id])
 
 
 def test_an_erasure_ends_after_the_run_of_a_deleted_collection(client: TestClient, run_id: str) -> None:

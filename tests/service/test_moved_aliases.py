@@ -5,10 +5,11 @@ from collections.abc import Iterator
 from typing import Any
 
 import httpx
+import orjson
 import pytest
 
 from tests.service.authorised import bearer
-from tests.service.client import DEADLINE_SECONDS, good
+from tests.service.client import DEADLINE_SECONDS, event, good
 from tests.service.server import served
 
 TEXTS = {"shop-1": "an iron pot", "shop-2": "an iron pan"}
@@ -34,7 +35,7 @@ def admin(port: int) -> Iterator[httpx.Client]:
 
 @pytest.fixture(scope="module")
 def key(admin: httpx.Client) -> str:
-    wanted = {"name": "of shop-1", "scopes": ["search", "write"], "collections": ["shop-1"]}
+    wanted = {"name": "of shop-1", "scopes": ["search", "events", "write", "train"], "collections": ["shop-1"]}
     made: str = good(admin.post("/keys", json=wanted))["key"]
     return made
 
@@ -46,8 +47,12 @@ def key(admin: httpx.Client) -> str:
         ("POST", "/search", b'{"q": "iron"}'),
         ("PUT", "/documents/other", b'{"text": "a copper kettle"}'),
         ("PUT", "", b'{"retention_days": 30}'),
+        ("POST", "/recommend", b'{"like": ["d"]}'),
+        ("POST", "/events", orjson.dumps(event("d", user_query="iron"))),
+        ("POST", "/events", orjson.dumps([event("d", user_query="iron")] * 500)),
+        ("POST", "/judgments", b'{"judgments": [{"query": "iron", "document_id": "d", "rating": 4}]}'),
     ],
-    ids=["search", "document", "settings"],
+    ids=["search", "document", "settings", "recommend", "event", "events", "judgments"],
 )
 def test_a_request_reaches_no_collection_that_its_key_does_not_cover(
     port: int, admin: httpx.Client, key: str, method: str, path: str, body: bytes, is_moved: bool
@@ -69,4 +74,5 @@ def test_a_request_reaches_no_collection_that_its_key_does_not_cover(
         answer = b"".join(iter(lambda: held.recv(65536), b""))
     assert answer.startswith(b"HTTP/1.1 404" if is_moved else b"HTTP/1.1 20")
     assert (b"collection_not_found" in answer) == is_moved
+    assert b"shop-2" not in answer
     assert state() == before
