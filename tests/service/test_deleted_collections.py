@@ -62,7 +62,7 @@ def test_a_write_that_meets_the_deletion_of_its_collection_gets_404(
 ) -> None:
     wood = create(client, "wood")
     wood.add({"id": "a", "text": "oak"})
-    runtime, find = runtime_of(client), SearchRuntime.find_collection
+    runtime, find = runtime_of(client), SearchRuntime._covered
 
     def find_and_delete(self: Any, name: str) -> Any:
         """Delete the collection between the moment in which the request finds it and its write."""
@@ -73,7 +73,7 @@ def test_a_write_that_meets_the_deletion_of_its_collection_gets_404(
         return state
 
     with monkeypatch.context() as patched:
-        patched.setattr(SearchRuntime, "find_collection", find_and_delete)
+        patched.setattr(SearchRuntime, "_covered", find_and_delete)
         answer = WRITES[name](client, wood.path)
     problem(answer, 404, "collection_not_found")
     runtime.collections.pop("wood").store.close()
