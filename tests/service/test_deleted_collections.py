@@ -268,8 +268,14 @@ def test_a_training_process_tells_that_its_collection_was_deleted(
     wood: CollectionClient, tmp_path: Path, is_resumed: bool
 ) -> None:
     runtime = runtime_of(wood.client)
-    run = {"staging": tmp_path, "collection_id": wood.id, "data": runtime.settings.data, "database": None}
-    run |= {"encoder_precision": "auto", "objective": "listwise", "champion": 0, **FROM_DOCUMENTS}
+    run = {"staging": tmp_path, "collection_id": wood.id, "data": runtime.settings.data}
+    run |= {
+        "database": runtime.settings.database_address,
+        "encoder_precision": "auto",
+        "objective": "listwise",
+        "champion": 0,
+        **FROM_DOCUMENTS,
+    }
     (tmp_path / "known_words.txt").touch()
     if is_resumed:
         export_state(run)
