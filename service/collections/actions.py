@@ -1,7 +1,7 @@
 """Creates, changes, shows and deletes collections."""
 
 import shutil
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from dataclasses import asdict
 from typing import Any
@@ -52,10 +52,10 @@ def put(runtime: Runtime, name: str, wanted: CollectionIn, may_create: bool = Tr
             return show(runtime, runtime.create_collection(name, _changed(CollectionSettings(), changes))), True
         state = runtime.collection(name)
     with ExitStack() as reading:
-        with state.lock:  # the data of a collection is deleted under this lock; the counting needs it no more
+        with state.lock:  # the data of a collection is deleted under this lock
             _change(runtime, state, changes)
-            connection, rows = _read(runtime, [state], reading)
-        return _body(connection, state, rows[0]), False
+            shown = _as_of_now(runtime, [state], reading)
+        return shown()[0], False
 
 
 def _changed(settings: CollectionSettings, changes: dict[str, Any]) -> CollectionSettings:
@@ -108,31 +108,25 @@ def show(runtime: Runtime, state: CollectionState) -> dict[str, Any]:
     return dict(found[0])
 
 
-def show_all(runtime: Runtime, states: Sequence[CollectionState]) -> dict[str, Any]:
+def show_all(runtime: Runtime, states: Iterable[CollectionState]) -> dict[str, Any]:
     """Return collections as `show` does, without those that were deleted in the meantime."""
     with ExitStack() as reading:
-        connection, rows = _read(runtime, states, reading)
-        return _bodies(connection, states, rows)
+        return {"collections": _as_of_now(runtime, states, reading)()}
 
 
-def _read(
+def _as_of_now(
     runtime: Runtime, states: Iterable[CollectionState], reading: ExitStack
-) -> tuple[Connection, list[RowMapping | None]]:
-    """Return a connection on a snapshot, open as long as `reading`, and the rows of the collections in it."""
+) -> Callable[[], list[dict[str, Any]]]:
+    """Begin to read collections; return the function that shows those that exist now, as long as `reading` is open.
+
+    A caller that holds a lock calls the function after the lock is released: counting takes long.
+    """
     connection = reading.enter_context(runtime.database.read())
-    return connection, [find_collection(connection, state.id) for state in states]
+    rows = [(state, find_collection(connection, state.id)) for state in states]
+    return lambda: [_body(connection, state, row) for state, row in rows if row is not None]
 
 
-def _bodies(
-    connection: Connection, states: Sequence[CollectionState], rows: Sequence[RowMapping | None]
-) -> dict[str, Any]:
-    pairs = zip(states, rows, strict=True)
-    return {"collections": [_body(connection, state, row) for state, row in pairs if row is not None]}
-
-
-def _body(connection: Connection, state: CollectionState, row: RowMapping | None) -> dict[str, Any]:
-    if row is None:
-        raise not_found("collection")
+def _body(connection: Connection, state: CollectionState, row: RowMapping) -> dict[str, Any]:
     return {
         "name": state.name,
         "settings": {name: value for name, value in asdict(state.settings).items() if name != "synonyms"},
@@ -160,9 +154,8 @@ def swap(runtime: Runtime, wanted: SwapIn) -> dict[str, Any]:
                 swap_names(connection, a.id, b.id)
             a.name, b.name = b.name, a.name
             runtime.collections = {**runtime.collections, a.name: a, b.name: b}  # a search reads the old or the new
-            states = sorted((a, b), key=lambda one: one.name)
-            connection, rows = _read(runtime, states, reading)  # under the lock: neither is deleted yet
-        return _bodies(connection, states, rows)
+            shown = _as_of_now(runtime, sorted((a, b), key=lambda one: one.name), reading)  # neither is deleted yet
+        return {"collections": shown()}
 
 
 def remove(runtime: Runtime, name: str) -> str:

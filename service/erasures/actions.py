@@ -26,12 +26,11 @@ from service.erasures.repository import SubjectRows
 from service.erasures.schemas import ErasureIn
 from service.http.problems import Problem
 from service.runtime.collection import CollectionState
-from service.runtime.collection_repository import bump_watermark, marked_collections
+from service.runtime.collection_repository import bump_watermark, marked_collections, processing_run_ids
 from service.runtime.jobs import Progress
 from service.runtime.runtime import Runtime
 from service.storage.database import DatabaseRead, new_id
 from service.training.actions import cancel, end_canceled
-from service.training.repository import processing_runs
 
 CANCELED_SECONDS = 60
 """Time that a canceled training run has to end."""
@@ -163,10 +162,10 @@ def _states(runtime: Runtime, receipt: dict[str, Any]) -> list[CollectionState]:
 def _erase_in(runtime: Runtime, state: CollectionState, receipt: dict[str, Any], subject: str) -> dict[str, Any]:
     """Delete the rows of the subject in a collection, and their memory; return the receipt with them."""
     with runtime.database.read() as connection:
-        if not repository.subject_rows(connection, state.id, receipt["kind"], subject).any:
-            going = any(run.collection_id == state.id for run in processing_runs(connection))
-            if not (going and state.has_deleted_feedback):
-                return receipt
+        has_rows = repository.subject_rows(connection, state.id, receipt["kind"], subject).any
+        may_have_texts = state.has_deleted_feedback and bool(processing_run_ids(connection, state.id))
+    if not has_rows and not may_have_texts:
+        return receipt
     with _without_training(runtime, state) as canceled, state.lock:
         with runtime.database.write() as connection:
             rows = repository.subject_rows(connection, state.id, receipt["kind"], subject)
@@ -235,7 +234,7 @@ def _kept_copies(runtime: Runtime) -> dict[str, list[dict[str, Any]]]:
 def _without_training(runtime: Runtime, state: CollectionState) -> Iterator[list[str]]:
     """Cancel the run of a collection, whose staging folder has its feedback, and start none; give its id in a list."""
     with runtime.database.read() as connection:
-        going = [run.id for run in processing_runs(connection) if run.collection_id == state.id]
+        going = sorted(processing_run_ids(connection, state.id))
     for run_id in going:
         with suppress(Problem):  # it was deleted with its collection
             cancel(runtime, state, run_id)

@@ -61,7 +61,6 @@ log = structlog.get_logger()
 
 def start_import(runtime: Runtime, path: Path) -> str:
     """Start the task that imports a spooled export and deletes the file; return its id."""
-
     ended = Event()
 
     def work(progress: Progress) -> dict[str, Any]:

@@ -71,8 +71,8 @@ class SearchRuntime:
     def collection(self, name: str) -> ServedCollection:
         """Return a collection by its name or an alias. Raises Problem 404 if it does not exist, or is not covered.
 
-        The caller is the caller of the request of this thread. An alias may be of another collection than when the head
-        of the request was admitted: the client decides when it sends the body.
+        It must be covered by the key of the request that this thread works for. An alias may have been moved since the
+        head of the request was admitted: the client decides when it sends the body.
         """
         state = self._covered(name)
         if state is None:

@@ -45,10 +45,11 @@ def start(runtime: Runtime, state: CollectionState, wanted: TrainingIn) -> dict[
     try:
         if shortage is not None:
             raise shortage
-        return _body(_begin(runtime, state, wanted))
+        run = _begin(runtime, state, wanted)
     except BaseException:
         state.training_lock.release()
         raise
+    return _body(run)
 
 
 def _shortage(runtime: Runtime, state: CollectionState, wanted: TrainingIn) -> Problem | None:

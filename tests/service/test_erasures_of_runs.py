@@ -13,7 +13,7 @@ from service.runtime.training_supervisor import Child
 from service.training import child_process
 from tests.service.client import CollectionClient, create, ended, good, opened, runtime_of
 
-BOB = "canary-bob"
+BOB, RATER = "canary-bob", "canary-rater"
 
 
 @pytest.fixture
@@ -35,6 +35,7 @@ def run_id(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]
     shop = create(client, "shop")
     shop.add({"id": "pot", "text": "an iron pot"})
     shop.act("pot", user_query="pot", client_id=BOB)
+    shop.judge("pot", "pot", 4, RATER)
     run = shop.post("training-runs", {"learn_from": "documents"})
     ended(lambda: {"status": "succeeded" if begun else "processing"})
     yield run["id"]
@@ -61,8 +62,9 @@ def test_a_run_is_not_canceled_for_a_subject_without_rows(client: TestClient, ru
 
 def test_a_run_that_has_read_a_judgment_that_was_deleted_since_is_canceled(client: TestClient, run_id: str) -> None:
     shop = CollectionClient(client, "shop")
-    shop.judge("pot", "pot", None, "nobody")
-    erased = shop.ended_task(good(client.post("/v1/erasures", json={"user": "nobody"})))["result"]
+    assert client.delete(f"{shop.path}/documents/pot").status_code == 204  # its judgment is in memory no more
+    shop.judge("pot", "pot", None, RATER)
+    erased = shop.ended_task(good(client.post("/v1/erasures", json={"user": RATER})))["result"]
     assert erased["canceled_training_runs"] == [run_id]
 
 
