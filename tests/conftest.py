@@ -4,6 +4,7 @@ Properties are tested with the same examples in every run, so that a run fails b
 draws new examples.
 """
 
+import gc
 import logging
 import os
 import signal
@@ -75,6 +76,16 @@ def pytest_configure(config: pytest.Config) -> None:
         paths = [str(root), str(root / "tests" / "started"), os.environ.get("PYTHONPATH", "")]
         os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
     serve_all_tests()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """Collect no garbage meanwhile, and look for none later in the modules and tests that stay until the end."""
+    gc.disable()
+    found = yield
+    gc.freeze()
+    gc.enable()
+    return found
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

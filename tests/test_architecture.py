@@ -5,6 +5,7 @@ The checks read the source with `ast`; they neither import nor run it.
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -69,7 +70,7 @@ def modules() -> dict[str, Path]:
 
 
 MODULES = modules()
-
+LIBRARY = [name for name in MODULES if name.split(".")[0] == "index"]
 
 FLOOR_OF = {folder: floor for floor, folders in FLOORS.items() for folder in folders.split()}
 
@@ -80,8 +81,13 @@ def folder_of(name: str) -> str | None:
     return prefix if prefix in FLOOR_OF else None
 
 
-def imports(name: str, source: str, is_package: bool = False) -> Iterator[tuple[int, str]]:
-    """Yield the line and the full dotted name of every import, also of imports inside functions."""
+@cache
+def imports(name: str, source: str, is_package: bool = False) -> list[tuple[int, str]]:
+    """Return the line and the full dotted name of every import, also of imports inside functions."""
+    return list(_imports(name, source, is_package))
+
+
+def _imports(name: str, source: str, is_package: bool) -> Iterator[tuple[int, str]]:
     folder = name.split(".") if is_package else name.split(".")[:-1]
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
@@ -118,13 +124,13 @@ def foreign_imports(name: str, source: str, is_package: bool = False) -> list[st
     ]
 
 
-def sql_imports(name: str, source: str) -> list[str]:
+def sql_imports(name: str, source: str, is_package: bool = False) -> list[str]:
     """Return a message for each import of SQLAlchemy or of the tables outside a repository of WITHOUT_SQL."""
     if folder_of(name) not in WITHOUT_SQL or name.endswith("repository"):
         return []
     return [
         f"{name}:{line} imports {target}: move the query to the repository of its folder"
-        for line, target in imports(name, source)
+        for line, target in imports(name, source, is_package)
         if (target.split(".")[0] == "sqlalchemy" and target not in SQL_TYPES)
         or target.startswith("service.storage.tables")
     ]
@@ -180,41 +186,34 @@ def source_of(name: str) -> tuple[str, bool]:
     return path.read_text(encoding="utf-8"), path.name == "__init__.py"
 
 
-every_module = pytest.mark.parametrize("name", MODULES)
-every_library_module = pytest.mark.parametrize("name", [name for name in MODULES if name.split(".")[0] == "index"])
+def test_modules_have_a_floor() -> None:
+    without = [name for name in MODULES if not source_of(name)[1] and not folder_of(name)]
+    assert without == [], "give them a floor: a line in FLOORS of tests/test_architecture.py"
 
 
-@every_module
-def test_module_has_a_floor(name: str) -> None:
-    _, is_package = source_of(name)
-    assert is_package or folder_of(name), f"give {name} a floor: one line in FLOORS of tests/test_architecture.py"
+def test_imports_point_down() -> None:
+    assert [fault for name in MODULES for fault in upward_imports(name, *source_of(name))] == []
 
 
-@every_module
-def test_imports_point_down(name: str) -> None:
-    assert upward_imports(name, *source_of(name)) == []
+def test_the_library_imports_nothing_of_the_application() -> None:
+    assert [fault for name in LIBRARY for fault in foreign_imports(name, *source_of(name))] == []
 
 
-@every_library_module
-def test_library_imports_nothing_of_the_application(name: str) -> None:
-    assert foreign_imports(name, *source_of(name)) == []
+def test_sql_stands_in_repositories() -> None:
+    assert [fault for name in MODULES for fault in sql_imports(name, *source_of(name))] == []
 
 
-@every_module
-def test_sql_stands_in_repositories(name: str) -> None:
-    assert sql_imports(name, source_of(name)[0]) == []
+def test_the_library_reads_no_environment() -> None:
+    def names(source: str) -> set[str]:
+        nodes = ast.walk(ast.parse(source))
+        return {node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "") for node in nodes}
+
+    assert [name for name in LIBRARY if names(source_of(name)[0]) & ENVIRONMENT] == []
 
 
-@every_library_module
-def test_library_reads_no_environment(name: str) -> None:
-    tree = ast.parse(source_of(name)[0])
-    named = {node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "") for node in ast.walk(tree)}
-    assert not named & ENVIRONMENT
-
-
-@every_module
-def test_importing_has_no_effects(name: str) -> None:
-    assert import_effects(source_of(name)[0]) == []
+def test_importing_has_no_effects() -> None:
+    found = {name: import_effects(source_of(name)[0]) for name in MODULES}
+    assert {name: effects for name, effects in found.items() if effects} == {}
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 SCRIPT = Path(__file__).parents[1] / ".ci" / "install-browser"
+SHELL = "chromium-headless-shell"
 BASH = shutil.which("bash") or ""
 SKIPPED = "the tests of the web pages will be skipped."
 pytestmark = pytest.mark.skipif(not BASH, reason="needs bash")
@@ -49,7 +50,7 @@ def machine(tmp_path: Path) -> Machine:
     return Machine(tmp_path)
 
 
-@pytest.mark.parametrize("name", ["chromium", "chromium-browser", "google-chrome"])
+@pytest.mark.parametrize("name", ["chromium-headless-shell", "chromium", "chromium-browser", "google-chrome"])
 def test_nothing_is_installed_beside_a_chromium(machine: Machine, name: str) -> None:
     machine.has(name)
     machine.has("id", "echo 0")
@@ -62,7 +63,14 @@ def test_root_installs_the_package(machine: Machine) -> None:
     machine.has("id", "echo 0")
     machine.has_apt()
     machine.run()
-    assert machine.installed() == ["update", "install", "chromium"]
+    assert machine.installed() == ["update", "install", SHELL]
+
+
+def test_the_browser_with_windows_is_installed_where_there_is_no_other(machine: Machine) -> None:
+    machine.has("id", "echo 0")
+    machine.has_apt(f'[[ "$*" != *{SHELL} ]]')
+    assert SKIPPED not in machine.run()
+    assert machine.installed() == ["update", "install", SHELL, "install", "chromium"]
 
 
 def test_a_user_with_sudo_installs_the_package(machine: Machine) -> None:
@@ -70,7 +78,7 @@ def test_a_user_with_sudo_installs_the_package(machine: Machine) -> None:
     machine.has("sudo", '[ "$1" = -n ] && shift && case $1 in true) ;; *) "$@" ;; esac')
     machine.has_apt()
     machine.run()
-    assert machine.installed() == ["update", "install", "chromium"]
+    assert machine.installed() == ["update", "install", SHELL]
 
 
 def test_a_user_without_rights_is_told_that_tests_are_skipped(machine: Machine) -> None:

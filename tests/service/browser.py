@@ -28,8 +28,9 @@ from playwright.sync_api import (
 
 from tests.service.client import DEADLINE_SECONDS, CollectionClient, create, opened, runtime_of
 
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), "")
+BROWSERS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
 """The browsers that `.ci/install-browser` looks for."""
+CHROMIUM = next(filter(None, map(shutil.which, BROWSERS)), "")
 needs_chromium = pytest.mark.skipif(not CHROMIUM, reason="needs Chromium")
 FAILED_RESPONSE = "Failed to load resource"
 """Chromium reports every response of status 400 and above with these words. Tests of failures cause them."""
