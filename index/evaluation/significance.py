@@ -43,7 +43,12 @@ class Comparison:
         return asdict(self)
 
     def lowered(self, by: float) -> "Comparison":
-        """Return the comparison with b and all differences lowered by `by`."""
+        """Return the comparison with b and all differences lowered by `by`, or itself if no query differs.
+
+        Differences of 0 have no spread: lowered, they would be a certain loss of a system that ranks the same.
+        """
+        if not self.changed:
+            return self
         difference, low, high = self.difference - by, self.low - by, self.high - by
         p_value = _p_value(difference, (high - low) / 2, self.queries)
         return replace(self, b=self.b - by, difference=difference, low=low, high=high, p_value=p_value)

@@ -57,6 +57,7 @@ def parse_query(text: str, fields: Collection[str]) -> ParsedQuery:
         return ""
 
     rest = OPERATOR.sub(plain, text)
-    ended = text[-1:].isspace() or rest[-1:].isspace()
+    is_phrase_last = any(found.end() == len(text) and found["phrase"] is not None for found in OPERATOR.finditer(text))
+    ended = text[-1:].isspace() or rest[-1:].isspace() or is_phrase_last
     words = " ".join(rest.split())
     return ParsedQuery(words + " " * (ended and bool(words)), tuple(phrases), tuple(excluded), tuple(conditions))

@@ -70,6 +70,9 @@ class Answer:
         """Send a message of the application, compressed if that is useful."""
         if message["type"] == "http.response.start":
             if not _is_compressible(message):
+                if message["status"] == 304:  # of an answer that varies, so that caches keep the two apart
+                    message["headers"] = list(message.get("headers", ()))
+                    MutableHeaders(raw=message["headers"]).add_vary_header("Accept-Encoding")
                 await self._send(message)
             else:
                 self._head = message

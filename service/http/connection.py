@@ -9,7 +9,7 @@ import asyncio
 import math
 import re
 import select
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, ClassVar, cast
@@ -31,12 +31,18 @@ MAX_DISCARDED_BYTES = 64 * 1024 * 1024
 """Bytes of a body that are read after its answer was sent."""
 MAX_FRAMING_BYTES = 1024 * 1024
 """Bytes between two parts of a body: chunk extensions and trailers."""
+MAX_FIELDS = 200
+"""Fields of a head. Work on them may grow with the square of their number."""
 HAS_LEFT: int = getattr(select, "POLLRDHUP", 0)
 """The event of a peer that sends no more; only Linux has it."""
 LOOKS = 4
 """How often a connection is looked at in the shortest of its times."""
 
 HEAD_TOO_LARGE = Problem(431, "head_too_large", f"the head of a request must not exceed {MAX_HEAD_BYTES} bytes")
+TOO_MANY_FIELDS = Problem(431, "head_too_large", f"the head of a request must not have more than {MAX_FIELDS} fields")
+BAD_REQUEST = Problem(400, "bad_request", "the request is not valid HTTP")
+TWO_HOSTS = Problem(400, "bad_request", "a request must not name two hosts")
+UNKNOWN_CODING = Problem(501, "unknown_transfer_coding", "the only transfer coding of a request is chunked")
 TOO_SLOW = Problem(408, "request_timeout", "the request arrived too slowly")
 TOO_MANY = Problem(503, "too_many_connections", "too many connections are open", headers={"Retry-After": "1"})
 REFUSED = REQUESTS.labels(status="5xx")
@@ -55,6 +61,10 @@ class Patience:
     body_bytes: int = 1024
     whole_body_seconds: float = 600.0
     """From the end of the head to the end of the body. The bodies of imports have no such time."""
+
+
+class _RefusedHead(Exception):
+    """Ends the parsing of a connection."""
 
 
 class _Answered:
@@ -89,6 +99,8 @@ class BoundedConnection(HttpToolsProtocol, Presence):
         self._since = self._moved_since = self._head_since = self._answered_since = self.loop.time()
         self._unsent = 0
         self._was_paused = False
+        self._fault = BAD_REQUEST
+        self._later: Problem | None = None
         self._timer = self.loop.call_later(self._look_seconds, self._look)
         if len(self.connections) > self.patience.connections and not self._close_an_idle_one():
             self._refuse(TOO_MANY)
@@ -125,7 +137,15 @@ class BoundedConnection(HttpToolsProtocol, Presence):
         self._has_begun = True
         cast(dict[str, Any], self.scope)[CONNECTION] = self
 
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if self._in_head:  # a trailer does not count as a field of the head (RFC 9110, 6.5.1)
+            super().on_header(name, value)
+
     def on_headers_complete(self) -> None:
+        fault = _fault_of(self.headers)
+        if fault is not None:
+            self._fault = fault
+            raise _RefusedHead  # the parser then has the same answered as for a request that is not HTTP
         self._in_head = False
         self._head_bytes = 0
         self._framing_bytes = self._discarded = self._moved = 0
@@ -160,10 +180,13 @@ class BoundedConnection(HttpToolsProtocol, Presence):
 
     def on_response_complete(self) -> None:
         self._answered_since = self.loop.time()
+        is_last = not self.pipeline
         super().on_response_complete()
+        if is_last and self._later is not None and not self.transport.is_closing():
+            self._close_with(self._later)
 
     def send_400_response(self, msg: str) -> None:
-        self._refuse(Problem(400, "bad_request", "the request is not valid HTTP"))
+        self._refuse(self._fault)
 
     @property
     def _look_seconds(self) -> float:
@@ -220,17 +243,28 @@ class BoundedConnection(HttpToolsProtocol, Presence):
         self.on_response_complete()
 
     def _refuse(self, problem: Problem) -> None:
-        """Answer a problem, if the client waits for an answer and none has begun, and close the connection."""
-        if self.transport.is_closing():
+        """Answer a problem, if the client waits for an answer and none has begun, and close the connection.
+
+        If the request that waits is whole, the problem is that of a later one, and is answered after it.
+        """
+        if self.transport.is_closing() or self._later is not None:
+            return
+        if not self._is_free() and not self.cycle.more_body:
+            self._later = problem
+            self.flow.pause_reading()
             return
         may_answer = self._may_answer()
         if not self._is_free():
             self.cycle.disconnected = True
             self.cycle.message_event.set()
         if may_answer:
-            is_head = not self._is_free() and self.cycle.scope["method"] == "HEAD"
-            self.transport.write(raw_answer(problem, is_head=is_head))
-            REQUESTS.labels(status=f"{problem.status // 100}xx").inc()
+            self._close_with(problem, not self._is_free() and self.cycle.scope["method"] == "HEAD")
+        else:
+            self.transport.close()
+
+    def _close_with(self, problem: Problem, is_head: bool = False) -> None:
+        self.transport.write(raw_answer(problem, is_head=is_head))
+        REQUESTS.labels(status=f"{problem.status // 100}xx").inc()
         self.transport.close()
 
     def _close_an_idle_one(self) -> bool:
@@ -276,6 +310,18 @@ class BoundedConnection(HttpToolsProtocol, Presence):
             self.transport.abort()
         elif waits_for_body and not unsent and self._moved < self.patience.body_bytes:
             self._refuse(TOO_SLOW)
+
+
+def _fault_of(fields: Sequence[tuple[bytes, bytes]]) -> Problem | None:
+    """Return why a request with these fields in its head is refused."""
+    if len(fields) > MAX_FIELDS:
+        return TOO_MANY_FIELDS
+    hosts = 0
+    for name, value in fields:
+        hosts += name == b"host"
+        if name == b"transfer-encoding" and value.strip().lower() != b"chunked":
+            return UNKNOWN_CODING
+    return TWO_HOSTS if hosts > 1 else None
 
 
 @lru_cache(16)  # a path may have as many bytes as a head

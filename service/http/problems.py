@@ -14,6 +14,7 @@ from fastapi.responses import Response
 from fastapi.routing import iter_route_contexts
 from sqlalchemy.exc import SQLAlchemyError
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 from starlette.types import Scope
 
 from index.errors import DamagedFile, EncoderMismatch, FilterSyntax, NotEnoughFeedback
@@ -167,6 +168,10 @@ def install(app: FastAPI) -> None:
             log.error("request_failed", path=instance_of(request.scope), exc_info=error)
         return answer(problem_of(error), request.scope)
 
+    async def forget(_request: Request, _error: Exception) -> Response:
+        return Response(status_code=400)  # nobody reads it: a client that leaves within its body is no defect
+
+    app.add_exception_handler(ClientDisconnect, forget)
     for storage in (OSError, SQLAlchemyError):
         app.add_exception_handler(storage, handle_storage)
     handled: tuple[type[Exception], ...] = (Problem, FilterSyntax, NotEnoughFeedback, EncoderMismatch, DamagedFile)

@@ -4,6 +4,7 @@ import orjson
 
 from service.http.instances import sent_path
 from service.http.problems import Problem
+from service.http.security_headers import HEADERS
 
 
 def raw_answer(problem: Problem, path: bytes = b"/", close: bool = True, is_head: bool = False) -> bytes:
@@ -12,8 +13,7 @@ def raw_answer(problem: Problem, path: bytes = b"/", close: bool = True, is_head
     head = {
         "content-type": "application/problem+json",
         "content-length": str(len(body)),
-        "x-content-type-options": "nosniff",
-        "cache-control": "no-store",
+        **{name.decode(): value.decode() for name, value in HEADERS},
         **problem.headers,
         **({"connection": "close"} if close else {}),
     }

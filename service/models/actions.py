@@ -17,7 +17,6 @@ from service.runtime.collection import CollectionState
 from service.runtime.feedback_repository import document_rows
 from service.runtime.model_files import load_version
 from service.runtime.model_registry import promote, require_own_vectors
-from service.runtime.model_repository import champion_version
 from service.runtime.runtime import Runtime
 
 MIN_LISTS = 100
@@ -126,7 +125,7 @@ def roll_back(runtime: Runtime, state: CollectionState) -> dict[str, Any]:
     """Make the previous champion the champion again. Raises Problem 409 without a previous champion."""
     with state.lock:  # so that two rollbacks are two steps, and the answer comes before a deletion of the collection
         with runtime.database.read() as connection:
-            version = repository.champion_before(connection, state.id, champion_version(connection, state.id))
+            version = repository.champion_before(connection, state.id)
         if version is None:
             raise Problem(409, "nothing_to_roll_back", "no other model was the champion before the current champion")
         promote(runtime, state, version, "rollback", rollback=True)

@@ -74,6 +74,8 @@ def _evaluate(
     with state.lock:  # so that rows and generation have the same watermark
         generation = state.generation
         queries, qrels, origin = _queries(runtime, state, wanted)
+    qrels = {query: grades for query, grades in qrels.items() if any(grade > 0 for grade in grades.values())}
+    queries = [one for one in queries if one.query_key in qrels]
     if not queries:
         detail = "there is no held-out query with a confirmed document"
         if wanted.qrels is not None:

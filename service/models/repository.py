@@ -45,13 +45,20 @@ def has_been_champion(connection: Connection, collection_id: int, version: int) 
     return connection.execute(own).first() is not None
 
 
-def champion_before(connection: Connection, collection_id: int, current: int) -> int | None:
-    """Return the champion before the version `current`, or None. Rollbacks do not count."""
-    changes = select(ALIAS_CHANGES.c.from_version).where(
+def champion_before(connection: Connection, collection_id: int) -> int | None:
+    """Return the champion to which a rollback goes, or None: each rollback takes back one more promotion."""
+    columns = (ALIAS_CHANGES.c.from_version, ALIAS_CHANGES.c.to_version, ALIAS_CHANGES.c.rollback)
+    changes = select(*columns).where(
         ALIAS_CHANGES.c.collection_id == collection_id,
         ALIAS_CHANGES.c.name == "champion",
-        ALIAS_CHANGES.c.to_version == current,
-        ALIAS_CHANGES.c.rollback.is_(False),
-        ALIAS_CHANGES.c.from_version != current,
+        ALIAS_CHANGES.c.from_version.is_not(None),
+        ALIAS_CHANGES.c.from_version != ALIAS_CHANGES.c.to_version,
     )
-    return connection.execute(changes.order_by(ALIAS_CHANGES.c.id.desc())).scalars().first()
+    before: list[int] = []
+    for change in connection.execute(changes.order_by(ALIAS_CHANGES.c.id)):
+        if not change.rollback:
+            before.append(change.from_version)
+        elif change.to_version in before:
+            while before.pop() != change.to_version:
+                pass
+    return before[-1] if before else None

@@ -135,7 +135,7 @@ class Highlighter:
 
 def _marked(terms: AbstractSet[str]) -> AbstractSet[str]:
     """Return the terms that are marked: single letters only where there is no other word."""
-    return {term for term in terms if len(term) > 1 or is_unspaced(term)} or terms
+    return {term for term in terms if len(term) > 1 or term.isdigit() or is_unspaced(term)} or terms
 
 
 def _places_of(runs: Iterable[tuple[str, ...]], terms: Sequence[str]) -> AbstractSet[int]:

@@ -9,15 +9,20 @@ import httpx
 from starlette.types import Message, Receive, Scope, Send
 
 from service.http.problems import Problem, answer
+from service.http.security_headers import SecurityHeaders
 
-DOTS = re.compile(rb"(?<=/)\.\.?(?=/|\Z)")
-"""The parts of a path that the client would resolve, so that another resource were meant."""
+NOT_PRINTABLE = re.compile(rb"[^!-~]")
+"""Bytes that a target must not have, and that the parser of this server lets through."""
 OF_A_CONNECTION = frozenset(
     {b"connection", b"keep-alive", b"proxy-connection", b"te", b"trailer", b"transfer-encoding", b"upgrade", b"expect"}
 )
 """Headers that concern one connection, and are not passed on (RFC 9110, 7.6.1)."""
 OF_A_SERVER = OF_A_CONNECTION | {b"date", b"server"}
 """Headers of answers that this server writes itself."""
+CLOSES = (b"connection", b"close")
+"""The header of an answer that came before the whole body, which the client then stops to send."""
+INVALID = Problem(400, "bad_request", "the request is not valid HTTP")
+AWAY = Problem(503, "unavailable", "the process of the data directory does not answer", headers={"Retry-After": "1"})
 
 
 class Forwarding:
@@ -42,7 +47,7 @@ class Forwarding:
             response = await self._client.send(request, stream=True)
             try:
                 headers = [(name.lower(), value) for name, value in response.headers.raw]
-                kept = [(name, value) for name, value in headers if name not in OF_A_SERVER]
+                kept = [field for field in headers if field[0] not in OF_A_SERVER or field == CLOSES]
                 has_begun = True
                 await send({"type": "http.response.start", "status": response.status_code, "headers": kept})
                 async for part in response.aiter_raw():
@@ -50,12 +55,11 @@ class Forwarding:
                 await send({"type": "http.response.body", "body": b""})
             finally:
                 await response.aclose()
-        except httpx.TransportError:
+        except httpx.TransportError as error:
             if has_begun:
                 raise  # the client sees that the answer ends too early
-            detail = "the process of the data directory does not answer"
-            problem = Problem(503, "unavailable", detail, headers={"Retry-After": "1"})
-            await answer(problem, scope)(scope, receive, send)
+            problem = INVALID if isinstance(error, httpx.LocalProtocolError) else AWAY
+            await SecurityHeaders(answer(problem, scope))(scope, receive, send)
 
     async def close(self) -> None:
         """Close all connections."""
@@ -93,11 +97,15 @@ class _Body:
 
 def _request(scope: Scope, body: _Body) -> httpx.Request:
     """Return the request to pass on: the same method, path, headers and body."""
-    path = DOTS.sub(lambda part: part[0].replace(b".", b"%2E"), scope["raw_path"])
-    target = path + (b"?" + scope["query_string"] if scope["query_string"] else b"")
+    target = scope["raw_path"] + (b"?" + scope["query_string"] if scope["query_string"] else b"")
     return httpx.Request(
         scope["method"],
-        httpx.URL("http://softseek").copy_with(raw_path=target),
+        "http://softseek/",
         headers=[(name, value) for name, value in scope["headers"] if name not in OF_A_CONNECTION],
         content=body.parts() if body.exists else None,
+        extensions={"target": NOT_PRINTABLE.sub(_percent_encoded, target)},  # as it came: `..` in a path stays
     )
+
+
+def _percent_encoded(byte: re.Match[bytes]) -> bytes:
+    return b"%%%02X" % byte[0][0]

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import json
+import re
 import select
 import socket
 import threading
@@ -17,7 +18,7 @@ import uvicorn
 from fastapi import FastAPI
 
 from service.http import connection as connections
-from service.http.connection import MAX_HEAD_BYTES, BoundedConnection, Patience
+from service.http.connection import MAX_FIELDS, MAX_HEAD_BYTES, BoundedConnection, Patience
 from service.runtime.runtime import Runtime
 from tests.service.client import DEADLINE_SECONDS, DEFAULT
 from tests.service.server import server_of
@@ -154,12 +155,72 @@ def test_a_further_connection_closes_one_whose_body_is_discarded(server: Server)
         assert answer(further)[0] == 200
 
 
-def test_what_is_not_http_behind_pipelined_requests_gets_no_answer(client: socket.socket, server: Server) -> None:
+@pytest.mark.parametrize("searches", [1, 2])
+def test_what_is_not_http_is_refused_after_the_answers_to_the_requests_before_it(
+    client: socket.socket, server: Server, searches: int
+) -> None:
     gate = hold(server, 1)
-    search = SEARCH + b'{"q": "x"}'
-    client.sendall(search + search + b"\x16\x03\r\n\r\n")
-    assert closed(client)
+    client.sendall((SEARCH + b'{"q": "x"}') * searches + b"\x16\x03\r\n\r\n")
     gate.set()
+    read = b""
+    with contextlib.suppress(ConnectionError):
+        while part := client.recv(65_536):
+            read += part
+    assert re.findall(rb"HTTP/1.1 (\d+)", read) == [b"200"] * searches + [b"400"]
+
+
+PUT = f"PUT {DEFAULT}/documents/trailed HTTP/1.1\r\nHost: localhost\r\n".encode()
+
+
+@pytest.mark.parametrize("pause", [0, 0.1])
+def test_a_trailer_is_no_header(client: socket.socket, pause: float) -> None:
+    client.sendall(PUT + b"Content-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n")
+    threading.Event().wait(pause)
+    client.sendall(b'd\r\n{"text": "x"}\r\n0\r\nHost: evil.example\r\nIdempotency-Key: \r\n\r\n')
+    assert answer(client)[0] in (200, 201)
+    client.sendall(HEAD + b"\r\n")
+    assert answer(client)[0] == 200
+
+
+@pytest.mark.parametrize(
+    ("fields", "status", "code"),
+    [
+        (b"Host: localhost\r\n", 400, "bad_request"),
+        (b"X: y\r\n" * MAX_FIELDS, 431, "head_too_large"),
+        (b"Transfer-Encoding: gzip, chunked\r\n", 501, "unknown_transfer_coding"),
+    ],
+    ids=["two hosts", "many fields", "unknown coding"],
+)
+def test_a_head_is_refused(client: socket.socket, fields: bytes, status: int, code: str) -> None:
+    client.sendall(HEAD + b"\r\n")
+    assert answer(client)[0] == 200
+    client.sendall(HEAD + fields + b"\r\n")
+    found, head, body = answer(client)
+    assert (found, body["code"]) == (status, code)
+    for name in (b"content-security-policy: ", b"referrer-policy: ", b"x-content-type-options: nosniff"):
+        assert name in head
+    assert closed(client)
+
+
+def test_as_many_fields_as_allowed_are_read(client: socket.socket) -> None:
+    client.sendall(HEAD + b"X: y\r\n" * (MAX_FIELDS - 1) + b"\r\n")
+    assert answer(client)[0] == 200
+
+
+def test_a_client_that_leaves_within_an_import_is_no_defect(server: Server) -> None:
+    part = {"type": "http.request", "body": b'{"id": "x"', "more_body": True}
+    messages: Iterator[Any] = iter([part, {"type": "http.disconnect"}])
+    path = f"{DEFAULT}/documents/import"
+    scope = {"type": "http", "method": "POST", "path": path, "raw_path": path.encode(), "query_string": b""}
+    headers = [(b"host", b"localhost"), (b"content-type", b"application/x-ndjson")]
+
+    async def receive() -> Any:
+        return next(messages)
+
+    async def send(_message: Any) -> None:
+        """Nobody reads it."""
+
+    asyncio.run(server[1](scope | {"headers": headers, "client": ("127.0.0.1", 1)}, receive, send))
 
 
 def test_a_request_for_another_protocol_stays_in_the_bounded_connection(client: socket.socket) -> None:

@@ -46,6 +46,17 @@ def test_searches_without_a_click_are_no_queries_of_an_evaluation(shop: Collecti
     assert evaluated(shop)["queries"] == 1
 
 
+def test_queries_without_a_relevant_document_are_not_measured(shop: CollectionClient) -> None:
+    for n in range(60):  # all that was shown was clicked, so no document is better than another
+        for hit in (found := shop.search(f"gadget{n}", limit=3))["hits"]:
+            shop.act(hit["id"], query_id=found["query_id"])
+    task = shop.ended_task(shop.post("evaluations", {"models": [0]}))
+    assert (task["status"], task["error"]["code"]) == ("failed", "not_enough_feedback")
+    shop.judge(HELD_OUT[0], f"{HELD_OUT[0]}-0", 3)
+    found = evaluated(shop)
+    assert (found["queries"], found["models"][0]["measures"]["nDCG@10"]["mean"]) == (1, 1.0)
+
+
 def test_two_spellings_of_a_query_are_one_query_with_all_their_documents(shop: CollectionClient) -> None:
     text, other = HELD_OUT[:2]
     found = evaluated(shop, qrels={text: {f"{other}-0": 2, f"{text}-0": 1}, text.upper(): {f"{text}-0": 3}})

@@ -128,6 +128,12 @@ def test_a_marked_word_has_all_its_characters(language: str, query: str, before:
     assert found == plain(language, terms_of(language, query), {"text": text})
 
 
+def test_a_digit_beside_a_word_is_marked_and_a_letter_is_not() -> None:
+    text = "the phone 5 of a kind"
+    found = Highlighter("english").for_terms(terms_of("english", "a", "phone", "5"))({"text": text})
+    assert [text[one["start"] : one["end"]] for one in found] == ["phone", "5"]
+
+
 def test_a_single_character_is_marked_without_its_neighbours() -> None:
     terms = dict.fromkeys(("text",), frozenset({"猫", "と猫", "猫を", "飼う"}))
     text = "犬と猫。猫を飼う人"

@@ -323,6 +323,7 @@ def test_get_is_not_logged_and_can_be_cached(shop: CollectionClient) -> None:
         f"{shop.path}/search", params={"q": "kettle"}, headers={"If-None-Match": first.headers["etag"]}
     )
     assert (again.status_code, again.content) == (304, b"")
+    assert again.headers["vary"] == first.headers["vary"] == "Accept-Encoding"
     runtime_of(shop.client).impressions.flush()
     assert shop.client.get(f"{shop.path}/queries/{first.json()['query_id']}").status_code == 404
 

@@ -195,6 +195,13 @@ def test_queries_without_a_difference_are_not_counted_as_changed() -> None:
     assert found.lowered(0.1).changed == 1
 
 
+def test_the_same_ranking_is_not_lowered_to_a_certain_loss() -> None:
+    same = compare("R@100", named(*([0.5] * 50)), named(*([0.5] * 50)))
+    assert same.lowered(0.001) == same
+    assert same.p_value == 1
+    assert gate(BETTER, same.lowered(0.001)).promote
+
+
 def test_every_reason_contains_its_figures() -> None:
     ndcg, recall = gate(BETTER, comparison(-0.1, -0.2, -0.05)).reasons
     assert "0.5000 -> 0.5400" in ndcg

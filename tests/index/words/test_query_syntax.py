@@ -14,6 +14,7 @@ FIELDS = ("lang", "year")
     [
         ("copy a folder", ParsedQuery("copy a folder")),
         ('copy "a folder" now', ParsedQuery("copy a folder now", ("a folder",))),
+        ('a "folder"', ParsedQuery("a folder ", ("folder",))),
         ("copy -windows", ParsedQuery("copy ", (), ("windows",))),
         ('copy -"on windows"', ParsedQuery("copy ", (), ("on windows",))),
         ("copy lang:de", ParsedQuery("copy ", (), (), (("lang", "de"),))),
@@ -36,6 +37,10 @@ def test_everything_else_is_plain_text(text: str) -> None:
 
 def test_an_empty_phrase_is_ignored() -> None:
     assert parse_query('a "" b', FIELDS) == ParsedQuery("a b")
+
+
+def test_a_phrase_at_the_end_ends_the_last_word() -> None:
+    assert parse_query('copy "a folder"', FIELDS).text == "copy a folder "
 
 
 def test_a_space_at_the_end_stays_because_it_ends_the_last_word() -> None:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
+import httpx
 import pytest
 import uvicorn
 from starlette.types import Message, Receive, Scope, Send
@@ -69,14 +70,16 @@ class Client:
 @pytest.mark.parametrize(
     ("sent", "passed_on"),
     [
-        (b"/v1/collections/c/documents/..", b"/v1/collections/c/documents/%2E%2E"),
-        (b"/v1/./a/../..", b"/v1/%2E/a/%2E%2E/%2E%2E"),
-        (b"/v1/a..b/.c/...", b"/v1/a..b/.c/..."),
+        (b"/v1/collections/c/documents/..", b"/v1/collections/c/documents/.."),
+        (b"/v1/./a/../%2E.", b"/v1/./a/../%2E."),
+        (b"*", b"*"),
+        (b'/v1/"a"/\xc3\xa4 \x7f', b'/v1/"a"/%C3%A4%20%7F'),
     ],
 )
-def test_a_path_with_dots_is_passed_on_as_it_is_meant(sent: bytes, passed_on: bytes) -> None:
+def test_a_target_is_passed_on_as_it_came(sent: bytes, passed_on: bytes) -> None:
     scope = {"method": "DELETE", "raw_path": sent, "query_string": b"a=/../b", "headers": []}
-    assert _request(scope, _Body(Client(()).receive, [])).url.raw_path == passed_on + b"?a=/../b"
+    target = _request(scope, _Body(Client(()).receive, [])).extensions["target"]
+    assert target == passed_on + b"?a=/../b"
 
 
 async def left_upstream(folder: Path, method: str, path: str, client: Client) -> Upstream:
@@ -132,5 +135,36 @@ def test_a_body_that_is_cut_never_looks_whole_upstream(tmp_path: Path) -> None:
         upstream = await left_upstream(tmp_path, "POST", "/silent", Client(PARTS[:1]))
         assert upstream.body == PARTS[0]["body"]
         assert not upstream.is_whole
+
+    asyncio.run(check())
+
+
+@pytest.mark.parametrize(
+    ("upstream", "status", "header"),
+    [
+        (httpx.Response(413, headers={"connection": "close", "date": "now"}), 413, (b"connection", b"close")),
+        (httpx.Response(200, headers={"connection": "keep-alive", "etag": "a"}), 200, (b"etag", b"a")),
+        (httpx.LocalProtocolError("no valid header"), 400, (b"referrer-policy", b"no-referrer")),
+        (httpx.ConnectError("nobody listens"), 503, (b"referrer-policy", b"no-referrer")),
+    ],
+)
+def test_an_answer_that_closes_is_passed_on_and_a_failure_is_named(
+    tmp_path: Path, upstream: httpx.Response | Exception, status: int, header: tuple[bytes, bytes]
+) -> None:
+    def answered(_request: httpx.Request) -> httpx.Response:
+        if isinstance(upstream, Exception):
+            raise upstream
+        return httpx.Response(upstream.status_code, headers=upstream.headers, stream=httpx.ByteStream(b""))
+
+    async def check() -> None:
+        forwarding, client = Forwarding(tmp_path / "socket"), Client(EMPTY)
+        forwarding._client = httpx.AsyncClient(transport=httpx.MockTransport(answered))
+        scope = {"type": "http", "method": "GET", "path": "/", "raw_path": b"/", "query_string": b"", "headers": []}
+        await forwarding(scope, client.receive, client.send)
+        begin = client.sent[0]
+        assert begin["status"] == status
+        assert header in begin["headers"]
+        assert not {b"date", b"server"} & {name for name, _ in begin["headers"]}
+        assert (b"connection", b"keep-alive") not in begin["headers"]
 
     asyncio.run(check())

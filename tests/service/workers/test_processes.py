@@ -104,6 +104,12 @@ def test_everything_else_is_passed_on_word_for_word(service: Service) -> None:
     for path in ("/livez", "/readyz", "/", "/metrics", f"{SEARCH}?q=walnut", f"{DOCUMENTS}/missing", "/v1/export"):
         assert same("HEAD", path).status_code == (404 if "missing" in path else 200)
     same("OPTIONS", SEARCH, headers={"Origin": "http://a.example", "Access-Control-Request-Method": "POST"})
+    target = {"target": b"*"}
+    assert [one.request("OPTIONS", "/", extensions=target).status_code for one in (direct, client)] == [204, 204]
+    target = {"target": f"{DOCUMENTS}/..".encode()}
+    codes = {one.request("GET", "/", extensions=target).json()["code"] for one in (direct, client)}
+    assert codes == {"document_not_found"}  # of the document with the id `..`
+    same("GET", "/v1/collections/default?q=%22" + '"' * 100)
     same("PUT", SEARCH, json={})
     same("POST", SEARCH, content=b"{")
     same("POST", f"{DOCUMENTS}?wait=5", content=b"[" * 2000)
