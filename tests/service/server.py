@@ -16,6 +16,22 @@ from service.http.connection import Patience, bounded
 from service.settings import Settings
 from tests.service.client import DEADLINE_SECONDS
 
+Server = tuple[int, FastAPI]
+"""The port and the application of a server."""
+
+
+def connected(server: Server) -> socket.socket:
+    """Return a connection to a server."""
+    return socket.create_connection(("127.0.0.1", server[0]), DEADLINE_SECONDS)
+
+
+def closed(client: socket.socket) -> bool:
+    """Return whether the server closes the connection without another byte."""
+    try:
+        return client.recv(1) == b""
+    except ConnectionError:
+        return True
+
 
 @contextmanager
 def served(data: Path, patience: Patience | None = None, **settings: Any) -> Iterator[int]:
@@ -25,7 +41,7 @@ def served(data: Path, patience: Patience | None = None, **settings: Any) -> Ite
 
 
 @contextmanager
-def server_of(data: Path, patience: Patience | None = None, **settings: Any) -> Iterator[tuple[int, FastAPI]]:
+def server_of(data: Path, patience: Patience | None = None, **settings: Any) -> Iterator[Server]:
     """Yield the port and the application of a server."""
     with socket.socket() as listening:
         listening.bind(("127.0.0.1", 0))

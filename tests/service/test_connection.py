@@ -15,13 +15,12 @@ from typing import Any
 import pytest
 import structlog
 import uvicorn
-from fastapi import FastAPI
 
 from service.http import connection as connections
 from service.http.connection import MAX_FIELDS, MAX_HEAD_BYTES, BoundedConnection, Patience
 from service.runtime.runtime import Runtime
 from tests.service.client import DEADLINE_SECONDS, DEFAULT
-from tests.service.server import server_of
+from tests.service.server import Server, closed, connected, server_of
 
 LONG = float(DEADLINE_SECONDS)
 PATIENT = Patience(connections=8, head_seconds=LONG, body_seconds=LONG, whole_body_seconds=LONG)
@@ -30,8 +29,6 @@ HEAD = b"GET /livez HTTP/1.1\r\nHost: localhost\r\n"
 SEARCH = f"POST {DEFAULT}/search HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n\r\n".encode()
 ANSWERED_EARLY = b"POST /livez HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000\r\n\r\n"
 """A request that is answered 405 before its body."""
-
-Server = tuple[int, FastAPI]
 
 
 @pytest.fixture(scope="module")
@@ -58,10 +55,6 @@ def client(server: Server) -> Iterator[socket.socket]:
         yield one
 
 
-def connected(server: Server) -> socket.socket:
-    return socket.create_connection(("127.0.0.1", server[0]), DEADLINE_SECONDS)
-
-
 def answer(client: socket.socket) -> tuple[int, bytes, Any]:
     """Return status, head and JSON of the next answer; the status is 0 when the server closed without an answer."""
     read = b""
@@ -74,14 +67,6 @@ def answer(client: socket.socket) -> tuple[int, bytes, Any]:
     while len(body) < length:
         body += client.recv(65_536)
     return int(head[9:12]), head.lower(), json.loads(body)
-
-
-def closed(client: socket.socket) -> bool:
-    """Return whether the server closes the connection without another byte."""
-    try:
-        return client.recv(1) == b""
-    except ConnectionError:
-        return True
 
 
 def padded(length: int) -> bytes:

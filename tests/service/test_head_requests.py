@@ -17,8 +17,8 @@ from service.http.head_requests import HeadRequests
 from service.settings import Settings
 from tests.service.authorised import Keys
 from tests.service.client import DEADLINE_SECONDS, DEFAULT, CollectionClient, good, opened, problem, runtime_of
-from tests.service.server import served, server_of
-from tests.service.test_connection import Server, connected, hold
+from tests.service.server import Server, connected, served, server_of
+from tests.service.test_connection import hold
 from tests.service.test_keys import stopped_clock
 
 VOLATILE = {"date", "etag", "content-length"}

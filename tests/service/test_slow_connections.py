@@ -8,16 +8,14 @@ import pytest
 
 from service.http.connection import Patience
 from tests.service.client import DEADLINE_SECONDS
+from tests.service.server import Server, closed, connected
 from tests.service.test_connection import (
     ANSWERED_EARLY,
     HEAD,
     LONG,
     SEARCH,
-    Server,
     answer,
     client,
-    closed,
-    connected,
     hold,
     server,
     servers,
