@@ -16,6 +16,7 @@ from index.learning.trainer import Trial
 from index.learning.tree_selection import NO_TREES
 from index.ranking.attention import AttentionHead
 from tests.index.learning_fixtures import CONFIG, INITIAL, asked, collection_of, finished
+from tests.index.ranking.attention_by_hand import only
 
 
 def with_a_click(one: Feedback) -> Feedback:
@@ -26,15 +27,15 @@ def with_a_click(one: Feedback) -> Feedback:
 
 
 def compared(directory: Path, feedback: list[Feedback], overestimate: float) -> HeldOut:
-    """Return the comparison of an untrained head with a changed one, after choices with this overestimate."""
-    head = AttentionHead(INITIAL)
+    """Return the comparison of a head that finds nothing with INITIAL one, after choices with this overestimate."""
+    champion, head = AttentionHead(replace(INITIAL, beta=only(words=1.0))), AttentionHead(INITIAL)
     trials = {fold: Trial(head, 1, {}) for fold in range(TEST_FOLDS, FOLDS)}
     optimism = {"nDCG@10": overestimate, CLICKS: overestimate}
     selection = Selection(Recipe("weights"), trials, {}, len(feedback), optimism, ())
     choices = Choices(selection, HopChoice(0.0, 0, {}, {}), NO_TREES)
     learn, test = split(feedback)
     clicks = estimate_clicks(learn)
-    steps = compare_heads(collection_of(directory), head, head, choices, learn, test, clicks, CONFIG, frozenset())
+    steps = compare_heads(collection_of(directory), champion, head, choices, learn, test, clicks, CONFIG, frozenset())
     return finished(steps)[0]
 
 
