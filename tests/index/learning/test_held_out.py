@@ -27,7 +27,7 @@ def with_a_click(one: Feedback) -> Feedback:
 
 
 def compared(directory: Path, feedback: list[Feedback], overestimate: float) -> HeldOut:
-    """Return the comparison of a head that finds nothing with INITIAL one, after choices with this overestimate."""
+    """Return the comparison of INITIAL with a head that finds nothing, after choices with this overestimate."""
     champion, head = AttentionHead(replace(INITIAL, beta=only(words=1.0))), AttentionHead(INITIAL)
     trials = {fold: Trial(head, 1, {}) for fold in range(TEST_FOLDS, FOLDS)}
     optimism = {"nDCG@10": overestimate, CLICKS: overestimate}
