@@ -47,7 +47,7 @@ def parse_query(text: str, fields: Collection[str]) -> ParsedQuery:
             if not found["phrase"].strip():
                 return ""
             (excluded if found["minus"] else phrases).append(found["phrase"].strip())
-            return "" if found["minus"] else found["phrase"]
+            return "" if found["minus"] else f"{found['phrase']} "  # the end of a phrase ends its last word
         if found["word"] is not None:
             excluded.append(found["word"])
             return ""
@@ -57,7 +57,6 @@ def parse_query(text: str, fields: Collection[str]) -> ParsedQuery:
         return ""
 
     rest = OPERATOR.sub(plain, text)
-    is_phrase_last = any(found.end() == len(text) and found["phrase"] is not None for found in OPERATOR.finditer(text))
-    ended = text[-1:].isspace() or rest[-1:].isspace() or is_phrase_last
+    ended = text[-1:].isspace() or rest[-1:].isspace()
     words = " ".join(rest.split())
     return ParsedQuery(words + " " * (ended and bool(words)), tuple(phrases), tuple(excluded), tuple(conditions))

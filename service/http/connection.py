@@ -245,7 +245,8 @@ class BoundedConnection(HttpToolsProtocol, Presence):
     def _refuse(self, problem: Problem) -> None:
         """Answer a problem, if the client waits for an answer and none has begun, and close the connection.
 
-        If the request that waits is whole, the problem is that of a later one, and is answered after it.
+        A request that waits may have arrived as a whole. Then a later request has the problem: it is answered after
+        the request that waits.
         """
         if self.transport.is_closing() or self._later is not None:
             return

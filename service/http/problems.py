@@ -169,7 +169,7 @@ def install(app: FastAPI) -> None:
         return answer(problem_of(error), request.scope)
 
     async def forget(_request: Request, _error: Exception) -> Response:
-        return Response(status_code=400)  # nobody reads it: a client that leaves within its body is no defect
+        return Response(status_code=400)  # The client has left, so no client reads this. It is not a defect to log.
 
     app.add_exception_handler(ClientDisconnect, forget)
     for storage in (OSError, SQLAlchemyError):

@@ -74,8 +74,6 @@ def _evaluate(
     with state.lock:  # so that rows and generation have the same watermark
         generation = state.generation
         queries, qrels, origin = _queries(runtime, state, wanted)
-    qrels = {query: grades for query, grades in qrels.items() if any(grade > 0 for grade in grades.values())}
-    queries = [one for one in queries if one.query_key in qrels]
     if not queries:
         detail = "there is no held-out query with a confirmed document"
         if wanted.qrels is not None:
@@ -169,7 +167,10 @@ def _queries(runtime: Runtime, state: CollectionState, wanted: EvaluationIn) -> 
             learned, held_out = split(feedback)
             clicks = estimate_clicks(learned, highest_hash(feedback))  # as in a training run: without held-out queries
             asked = [one for one in held_out if not one.is_silent]
-            return asked, held_out_qrels(asked, clicks), "stored feedback, held-out queries"
+            judged = held_out_qrels(asked, clicks).items()
+            found = {query_key: grades for query_key, grades in judged if any(grade > 0 for grade in grades.values())}
+            asked = [one for one in asked if one.query_key in found]
+            return asked, found, "stored feedback, held-out queries"
         rows = {document_id: str(row) for document_id, row in document_rows(connection, state.id).items()}
     queries: list[Feedback] = []
     qrels: dict[str, dict[str, int]] = {}

@@ -8,6 +8,7 @@ import anyio
 import httpx
 from starlette.types import Message, Receive, Scope, Send
 
+from service.http.connection import BAD_REQUEST
 from service.http.problems import Problem, answer
 from service.http.security_headers import SecurityHeaders
 
@@ -21,7 +22,6 @@ OF_A_SERVER = OF_A_CONNECTION | {b"date", b"server"}
 """Headers of answers that this server writes itself."""
 CLOSES = (b"connection", b"close")
 """The header of an answer that came before the whole body, which the client then stops to send."""
-INVALID = Problem(400, "bad_request", "the request is not valid HTTP")
 AWAY = Problem(503, "unavailable", "the process of the data directory does not answer", headers={"Retry-After": "1"})
 
 
@@ -58,7 +58,7 @@ class Forwarding:
         except httpx.TransportError as error:
             if has_begun:
                 raise  # the client sees that the answer ends too early
-            problem = INVALID if isinstance(error, httpx.LocalProtocolError) else AWAY
+            problem = BAD_REQUEST if isinstance(error, httpx.LocalProtocolError) else AWAY
             await SecurityHeaders(answer(problem, scope))(scope, receive, send)
 
     async def close(self) -> None:

@@ -145,7 +145,7 @@ def test_a_body_that_is_cut_never_looks_whole_upstream(tmp_path: Path) -> None:
         (httpx.Response(413, headers={"connection": "close", "date": "now"}), 413, (b"connection", b"close")),
         (httpx.Response(200, headers={"connection": "keep-alive", "etag": "a"}), 200, (b"etag", b"a")),
         (httpx.LocalProtocolError("no valid header"), 400, (b"referrer-policy", b"no-referrer")),
-        (httpx.ConnectError("nobody listens"), 503, (b"referrer-policy", b"no-referrer")),
+        (httpx.ConnectError("no server listens"), 503, (b"referrer-policy", b"no-referrer")),
     ],
 )
 def test_an_answer_that_closes_is_passed_on_and_a_failure_is_named(
