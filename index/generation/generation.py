@@ -130,6 +130,17 @@ class Generation:
             signals = document_signals(query, found, title_words, mean_title_words)
         return bm25(query, found, mean_words), match(query, found), signals
 
+    def titled(self, text: str, doc_indices: Ints) -> Mask:
+        """Return (n,) bool, True for the documents (n,) whose title has exactly the words of a text, in their order.
+
+        Words are compared as BM25 compares them: case, punctuation and inflection do not count.
+        """
+        words, columns = self.words.number(text), self.columns
+        titled: Mask = (columns.title_words.take(doc_indices) == len(words)) & (len(words) > 0)
+        first = columns.first_token.take(doc_indices[titled])
+        titled[titled] = (columns.tokens.take(first[:, None] + np.arange(len(words))) == words).all(axis=1)
+        return titled
+
     def documents_with(self, query: QueryWords) -> Mask:
         """Return (N,) bool, True for documents with a word of the query, or a word or phrase that stands for one.
 

@@ -23,6 +23,7 @@ from index.ranking.retrieval import (
     exact_memory,
     near_memory,
     read_query,
+    titled_by,
 )
 from index.ranking.word_scores import best_scored, bm25_scores
 from index.records import FACTS, LEXICAL, SIGNALS, Floats, Ints, Mask
@@ -69,7 +70,7 @@ class PartEvidence:
 
     dense (n, DENSE); by_source (n, len(Source)): BM25; matches (n, MATCHES); signals (n, len(SIGNALS)) or None; values
     (n, V) or None. memory_row, memory_cosine, memory_weight, memory_same (m,): the near past queries that confirm a
-    candidate.
+    candidate. titled (n,): whether the title has exactly the words of the query; None: not in this mode.
     """
 
     rows: Ints
@@ -83,6 +84,7 @@ class PartEvidence:
     memory_cosine: Floats
     memory_weight: Floats
     memory_same: Mask
+    titled: Mask | None
 
 
 def nominate(
@@ -135,6 +137,7 @@ def evidence_of(
         memory_cosine=found.memory_cosine,
         memory_weight=found.memory_weight,
         memory_same=found.memory_same,
+        titled=titled_by(generation, query, doc_indices),
     )
 
 

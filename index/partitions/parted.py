@@ -102,6 +102,7 @@ def taken(evidence: PartEvidence, rows: Ints) -> PartEvidence:
         memory_cosine=evidence.memory_cosine[of_memory],
         memory_weight=evidence.memory_weight[of_memory],
         memory_same=evidence.memory_same[of_memory],
+        titled=None if evidence.titled is None else evidence.titled[kept],
     )
 
 
@@ -113,6 +114,7 @@ def merged(found: Sequence[PartEvidence]) -> PartEvidence:
     rows = np.concatenate([one.rows for one in given])
     order = np.argsort(rows)
     has_signals = all(one.signals is not None for one in given)
+    has_titled = all(one.titled is not None for one in given)
     has_values = all(one.values is not None for one in given)
     return PartEvidence(
         rows=rows[order],
@@ -126,6 +128,7 @@ def merged(found: Sequence[PartEvidence]) -> PartEvidence:
         memory_cosine=np.concatenate([one.memory_cosine for one in given]),
         memory_weight=np.concatenate([one.memory_weight for one in given]),
         memory_same=np.concatenate([one.memory_same for one in given]),
+        titled=np.concatenate([one.titled for one in given])[order] if has_titled else None,
     )
 
 
@@ -164,6 +167,7 @@ def _candidates(query: Query, evidence: PartEvidence, best: Floats, exact: Score
         trust=trust,
         exact=tuple(zip(places.tolist(), exact.scores[is_there].tolist(), strict=True)),
         signals=evidence.signals,
+        titled=evidence.titled,
     )
 
 
@@ -209,6 +213,7 @@ def _nothing() -> PartEvidence:
         memory_cosine=none,
         memory_weight=none,
         memory_same=np.empty(0, np.bool_),
+        titled=None,
     )
 
 

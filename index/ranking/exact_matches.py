@@ -6,12 +6,28 @@ Sees the logits and the candidates of one query. Queries without such a document
 import numpy as np
 
 from index.ranking.retrieval import CandidateSet
-from index.records import Floats
+from index.records import Floats, Mask
 
 MOST_EXACT = 3
 """Documents that come first at most: those with the best exact ratings."""
 EXACT_MARGIN = np.float32(1.0)
 """Least distance in logits between documents that come first, and from the last of them to the next document."""
+
+
+TITLE_MARGIN = np.float32(0.25)
+"""Least distance in logits from the documents whose title is the query to the next document."""
+
+
+def title_boost(logits: Floats, titled: Mask | None) -> Floats | None:
+    """Return what is added to the logits (N,) so that documents whose title is the query come first, None for nothing.
+
+    titled (N,): these documents. All of them get the same, so their order among themselves stays.
+    """
+    if titled is None or not titled.any():
+        return None
+    below = logits[~titled].max(initial=-np.inf)
+    boost: Floats = np.where(titled, max(np.float32(0), below + TITLE_MARGIN - logits[titled].min()), np.float32(0))
+    return boost
 
 
 def exact_boost(logits: Floats, candidates: CandidateSet) -> Floats | None:

@@ -101,7 +101,8 @@ class CandidateSet:
     that it confirms, memory_cosine (m,) its cosine with this query, memory_weight (m,) its weight, and memory_same (m,)
     whether it has the same words as this query. trust is `trust_of` the query: the factor of the dense evidence. exact:
     pairs of a candidate (its index in doc_indices) and its exact rating, for the candidates that come first for exactly
-    these words. signals (N, len(SIGNALS)), None if the query does not ask for them.
+    these words. signals (N, len(SIGNALS)), None if the query does not ask for them. titled (N,): whether the title
+    has exactly the words of the query; None: not in this mode.
     """
 
     doc_indices: Ints
@@ -115,6 +116,7 @@ class CandidateSet:
     trust: float = 1.0
     exact: tuple[tuple[int, float], ...] = ()
     signals: Floats | None = None
+    titled: Mask | None = None
 
 
 def retrieve(generation: Generation, query: Query, projected: Floats, required: Ints | None = None) -> CandidateSet:
@@ -143,7 +145,15 @@ def retrieve(generation: Generation, query: Query, projected: Floats, required: 
     candidate = np.searchsorted(doc_indices, confirmed)
     weights = generation.memory.weights[near]
     exact = tuple(zip(np.searchsorted(doc_indices, first).tolist(), ratings.tolist(), strict=True))
-    return CandidateSet(doc_indices, words, facts, near, candidate, cosine, weights, same, trust, exact, signals)
+    titled = titled_by(generation, query, doc_indices)
+    return CandidateSet(
+        doc_indices, words, facts, near, candidate, cosine, weights, same, trust, exact, signals, titled
+    )
+
+
+def titled_by(generation: Generation, query: Query, doc_indices: Ints) -> Mask | None:
+    """Return whether the title of each document (n,) has exactly the words of the query; None: not in its mode."""
+    return generation.titled(query.text, doc_indices) if query.mode is Mode.HYBRID else None
 
 
 def read_query(generation: Generation, query: Query) -> Reading:

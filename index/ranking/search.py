@@ -13,7 +13,7 @@ import numpy as np
 
 from index.generation.generation import Generation
 from index.ranking.attention import EVIDENCE, AttentionHead, Candidates
-from index.ranking.exact_matches import exact_boost
+from index.ranking.exact_matches import exact_boost, title_boost
 from index.ranking.retrieval import CandidateSet, Mode, Query, assemble, retrieve
 from index.ranking.same_words import same_words_boost
 from index.records import FACTS, LEXICAL, Floats, Ints
@@ -137,10 +137,13 @@ def rank(source: Source, head: AttentionHead, query: Query, required: Ints | Non
     attention = head.attend(found.dense, found.inputs)
     if with_trees:
         attention = head.with_trees(attention, found.inputs)
+    candidates = found.candidates
+    titled = title_boost(attention.logits[0, :-1], candidates.titled)
+    if titled is not None:
+        attention = head.raised(attention, "phrase", titled[None], found.inputs.mask)
     same = same_words_boost(head, found.inputs)
     if same is not None:
         attention = head.raised(attention, "memory", same, found.inputs.mask)
-    candidates = found.candidates
     boost = exact_boost(attention.logits[0, :-1], candidates)
     if boost is not None:
         attention = head.raised(attention, "memory", boost[None], found.inputs.mask)

@@ -119,6 +119,19 @@ def test_a_mode_uses_only_its_own_evidence(shop: CollectionClient) -> None:
     assert len(shop.search("nothingofthekind", mode="dense")["hits"]) == 10
 
 
+def test_a_document_with_the_searched_title_comes_first(client: TestClient) -> None:
+    cups = create(client, "cups", language="english")
+    cups.add(
+        {"id": "longer", "title": "Grey cup, set of grey cups", "text": "A grey cup, and a grey cup, and a grey cup."},
+        {"id": "titled", "title": "Grey cup", "text": "It holds a litre and is made by hand in a small village. " * 9},
+    )
+    first, second = cups.search("GREY cups!", explain=True)["hits"]
+    assert (first["id"], second["id"]) == ("titled", "longer")
+    assert first["explain"]["parts"]["phrase"] > second["explain"]["parts"]["phrase"]
+    assert sum(first["explain"]["parts"].values()) == pytest.approx(first["logit"], abs=1e-3)
+    assert [hit["id"] for hit in cups.search("cup grey")["hits"]] == ["longer", "titled"]
+
+
 def test_hits_are_explained_only_on_request(shop: CollectionClient) -> None:
     assert "explain" not in shop.search("bowl")["hits"][0]
 

@@ -49,7 +49,7 @@ HEADS = {
     "with trees": AttentionHead(CONFIG).grown(TREE),
     "with two heads": AttentionHead(replace(CONFIG, heads=2, form="cosine")),
 }
-QUERIES = ("old oak", "elm tree", "a fir", "the maple by the rivr", "unknown words alone", "very very old park")
+QUERIES = ("old oak", "elm tree", "a fir", "OAK!", "the maple by the rivr", "unknown words alone", "very very old park")
 OPTIONS = ReadingOptions(typos=True)
 TYPED = ReadingOptions(typos=True, prefix=True)
 
