@@ -37,18 +37,20 @@ class Comparison:
     p_value: float
     changed: int
     """Queries whose measure differs. With m of them no randomisation test reaches p below 2^(1 - m)."""
+    gained: float = math.inf
+    """The mean of max(0, difference) over all queries."""
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the fields as JSON values."""
-        return asdict(self)
+        """Return the fields as JSON values, without `gained`."""
+        return {name: value for name, value in asdict(self).items() if name != "gained"}
 
     def lowered(self, by: float) -> "Comparison":
-        """Return the comparison with b and all differences lowered by `by`, or itself if no query differs.
+        """Return the comparison with b and all differences lowered by an overestimate, at most by `gained`.
 
-        Differences of 0 have no spread: lowered, they would be a certain loss of a system that ranks the same.
+        A choice overestimates gains. Lowered by more, the differences of queries that do not change, which have no
+        spread, would be a certain loss, and b could be negative.
         """
-        if not self.changed:
-            return self
+        by = min(by, self.gained)
         difference, low, high = self.difference - by, self.low - by, self.high - by
         p_value = _p_value(difference, (high - low) / 2, self.queries)
         return replace(self, b=self.b - by, difference=difference, low=low, high=high, p_value=p_value)
@@ -107,7 +109,8 @@ def compare(measure: str, a: Mapping[str, float], b: Mapping[str, float]) -> Com
     difference = mean_b - mean_a
     p_value = _p_value(difference, (high - low) / 2, len(queries))
     changed = int((np.abs(right - left) > LEAST_SPREAD).sum())
-    return Comparison(measure, len(queries), mean_a, mean_b, difference, low, high, p_value, changed)
+    gained = float(np.maximum(right - left, 0).mean()) if queries else 0.0
+    return Comparison(measure, len(queries), mean_a, mean_b, difference, low, high, p_value, changed, gained)
 
 
 def interval(values: NDArray[np.float64]) -> tuple[float, float]:

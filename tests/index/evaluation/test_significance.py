@@ -202,6 +202,14 @@ def test_the_same_ranking_is_not_lowered_to_a_certain_loss() -> None:
     assert gate(BETTER, same.lowered(0.001)).promote
 
 
+def test_an_overestimate_is_at_most_the_gain_of_the_queries_that_gained() -> None:
+    before, after = named(*([0.5] * 9), 0.4), named(*([0.5] * 9), 0.1)
+    assert compare("nDCG@10", before, after).lowered(0.2) == compare("nDCG@10", before, after)
+    before, after = named(0.0, 0.1, 0.0), named(0.3, 0.0, 0.0)
+    lowered = compare("nDCG@10", before, after).lowered(0.2)
+    assert (lowered.b, lowered.difference) == pytest.approx((0.0, -0.1 / 3))
+
+
 def test_every_reason_contains_its_figures() -> None:
     ndcg, recall = gate(BETTER, comparison(-0.1, -0.2, -0.05)).reasons
     assert "0.5000 -> 0.5400" in ndcg
