@@ -21,7 +21,7 @@ from sqlalchemy import (
 
 from service.storage.event_times import acted_since
 from service.storage.tables import EVENTS, JUDGMENTS, QUERIES
-from service.storage.tenants import as_written
+from service.storage.tenants import named
 
 MAX_ROWS = 50_000
 """Impressions, events and judgments that are read: of each, the newest."""
@@ -50,9 +50,9 @@ def asked_queries(connection: Connection, collection_id: int, since: str) -> lis
 
     The queries of most clients come first, ties by query key. since: an RFC 3339 time; clients are counted from it on.
     """
-    searcher = func.coalesce(as_written(QUERIES.c.client_id), QUERIES.c.session_id, QUERIES.c.query_id)
+    searcher = func.coalesce(named(QUERIES.c.client_id), QUERIES.c.session_id, QUERIES.c.query_id)
     by_itself = "event " + cast(EVENTS.c.id, Text)
-    own = func.coalesce(as_written(EVENTS.c.client_id), EVENTS.c.session_id, EVENTS.c.query_id, by_itself)
+    own = func.coalesce(named(EVENTS.c.client_id), EVENTS.c.session_id, EVENTS.c.query_id, by_itself)
     client = func.coalesce(searcher, own)  # feedback on a logged list is by the client of its search
     lately = case((acted_since(since), client), else_=null())
     logged = and_(QUERIES.c.query_id == EVENTS.c.query_id, QUERIES.c.collection_id == EVENTS.c.collection_id)

@@ -8,7 +8,7 @@ from sqlalchemy import Connection, Row, select
 from service.storage.dialects import newest_first
 from service.storage.event_times import acted_at
 from service.storage.tables import EVENTS, QUERIES
-from service.storage.tenants import as_written
+from service.storage.tenants import named
 
 CHUNK = 500
 """Rows that are read at a time, and query ids in one SQL statement."""
@@ -26,7 +26,7 @@ def explored_lists(connection: Connection, collection_id: int) -> Iterator[Row[*
     """Yield the impressions of searches that asked for exploration, the newest first."""
     columns = (
         QUERIES.c.query_id, QUERIES.c.query_key, QUERIES.c.text, QUERIES.c.request, QUERIES.c.shown,
-        QUERIES.c.created_at, as_written(QUERIES.c.client_id).label("client_id"), QUERIES.c.session_id,
+        QUERIES.c.created_at, named(QUERIES.c.client_id).label("client_id"), QUERIES.c.session_id,
     )  # fmt: skip
     wanted = select(*columns).where(QUERIES.c.collection_id == collection_id, ASKED)
     wanted = wanted.order_by(*newest_first(connection))
@@ -37,7 +37,7 @@ def graded_events(
     connection: Connection, collection_id: int, query_ids: Sequence[str]
 ) -> Iterator[Row[*tuple[Any, ...]]]:
     """Yield the graded events on documents in these searches, those of a search in the order of their times."""
-    client = as_written(EVENTS.c.client_id).label("client_id")
+    client = named(EVENTS.c.client_id).label("client_id")
     columns = (EVENTS.c.query_id, EVENTS.c.document_id, EVENTS.c.grade, client, EVENTS.c.session_id)
     for first in range(0, len(query_ids), CHUNK):
         wanted = select(*columns).where(

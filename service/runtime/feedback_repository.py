@@ -14,7 +14,7 @@ from service.storage.checksums import row_checksum
 from service.storage.dialects import is_sqlite
 from service.storage.event_times import acted_at
 from service.storage.tables import DOCUMENTS, EVENTS, JUDGMENTS, KEYS, QUERIES
-from service.storage.tenants import as_written
+from service.storage.tenants import named
 from service.storage.vector_codec import as_vector
 
 IMPRESSION = "impression"
@@ -33,10 +33,11 @@ def document_rows(connection: Connection, collection_id: int) -> dict[str, int]:
 
 
 def confirmed_count(connection: Connection, collection_id: int) -> int:
-    """Return the number of query texts with a confirmed document that exists: most that a training run can learn from.
+    """Return the number of query texts with a positive grade on a document that exists: most that a run can learn from.
 
-    A run leaves out those whose later feedback takes the confirmation back. Memory is no measure of it: it has
-    anonymous keys, and no keys of a document that has just been posted again.
+    A run leaves out those whose later feedback takes the confirmation back, and actions on pinned documents: to count
+    them, all events have to be read. Memory is no measure of it: it has anonymous keys, and no keys of a document that
+    has just been posted again.
     """
     living = select(DOCUMENTS.c.id).where(DOCUMENTS.c.collection_id == collection_id)
     confirmed = [
@@ -61,7 +62,7 @@ def graded_events(connection: Connection, collection_id: int) -> Iterator[Any]:
     """
     columns = (
         EVENTS.c.id, EVENTS.c.query_key, EVENTS.c.query_text, EVENTS.c.query_id, EVENTS.c.document_id, EVENTS.c.grade,
-        as_written(EVENTS.c.client_id).label("client_id"), EVENTS.c.session_id, acted_at().label("timestamp"),
+        named(EVENTS.c.client_id).label("client_id"), EVENTS.c.session_id, acted_at().label("timestamp"),
     )  # fmt: skip
     wanted = select(*columns).where(EVENTS.c.collection_id == collection_id, EVENTS.c.grade != 0)
     return _streamed(connection, wanted.order_by(acted_at(), EVENTS.c.id))
@@ -71,7 +72,7 @@ def impressions(connection: Connection, collection_id: int) -> Iterator[Any]:
     """Yield the impressions of a collection in the order of their ids; `shown` and `request` are JSON text."""
     shown, request = (cast(one, Text).label(one.key) for one in (QUERIES.c.shown, QUERIES.c.request))
     columns = (
-        QUERIES.c.query_id, QUERIES.c.query_key, QUERIES.c.text, as_written(QUERIES.c.client_id).label("client_id"),
+        QUERIES.c.query_id, QUERIES.c.query_key, QUERIES.c.text, named(QUERIES.c.client_id).label("client_id"),
         QUERIES.c.session_id, QUERIES.c.created_at, shown, request,
     )  # fmt: skip
     wanted = select(*columns).where(QUERIES.c.collection_id == collection_id)
@@ -102,7 +103,7 @@ def shown_lists(connection: Connection, collection_id: int) -> Iterator[ShownLis
     """
     one = EVENTS.c
     columns = (
-        one.query_id, one.query_key, one.query_text, as_written(one.client_id).label("client_id"), one.session_id,
+        one.query_id, one.query_key, one.query_text, named(one.client_id).label("client_id"), one.session_id,
         one.document_id, one.position, acted_at().label("timestamp"),
     )  # fmt: skip
     logged = exists().where(QUERIES.c.query_id == EVENTS.c.query_id, QUERIES.c.collection_id == collection_id)

@@ -9,7 +9,7 @@ stored, so that nobody can write in the name of a tenant.
 import hashlib
 from typing import Any
 
-from sqlalchemy import Column, ColumnElement, and_, case, func, literal, or_, select, union_all
+from sqlalchemy import Column, ColumnElement, and_, case, func, literal, not_, or_, select, union_all
 
 FILTERED = "filter:"
 """The beginning of a tenant."""
@@ -57,9 +57,12 @@ def _looks_stored(name: str) -> bool:
     return name.startswith(FILTERED) and name[SIZE - 1 : SIZE] == ":"
 
 
-def as_written(name: ColumnElement[str | None]) -> ColumnElement[str | None]:
-    """Return a stored name as it was written, as an expression; NULL if there was none."""
-    return case((_has_tenant(name), func.nullif(func.substr(name, SIZE + 1), "")), else_=name)
+def named(name: ColumnElement[str | None]) -> ColumnElement[str | None]:
+    """Return a stored name, as an expression; NULL if it has no more than a tenant.
+
+    Equal names of two tenants differ, so that a comparison or a count takes their clients for two clients.
+    """
+    return case((not_(is_unnamed(name)), name))
 
 
 def is_named(name: Column[Any], collection_id: int, wanted: str) -> ColumnElement[bool]:

@@ -5,7 +5,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, Select, Subquery, func, select, union
 
 from service.storage.tables import EVENTS, QUERIES
-from service.storage.tenants import as_written
+from service.storage.tenants import named
 
 MAX_ROWS = 20_000
 """Events and impressions that are read for a prefix, in the order of their query keys."""
@@ -27,7 +27,7 @@ def client_counts(connection: Connection, collection_id: int, prefix: str) -> di
     """Return query key -> number of distinct clients that searched or acted, for the query keys with this prefix."""
     parts: list[Select[Any]] = []
     for table in (EVENTS, QUERIES):
-        client = as_written(table.c.client_id).label("client_id")
+        client = named(table.c.client_id).label("client_id")
         found = _range(table, (table.c.query_key, client), collection_id, prefix)
         parts.append(select(found.c.source, found.c.client_id).where(found.c.client_id.is_not(None)))
     clients = union(*parts).subquery()  # a union has no duplicates
