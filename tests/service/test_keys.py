@@ -1,5 +1,6 @@
 """API keys: made, listed, rotated, deleted, expired, limited; and what a service without keys refuses."""
 
+import math
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -43,7 +44,7 @@ def search(client: TestClient, headers: dict[str, str], **more: str) -> Any:
 
 
 def stopped_clock(monkeypatch: pytest.MonkeyPatch) -> float:
-    """Stop the clock and return its time: rates are counted by the minutes of the clock, and one may end in a test."""
+    """Stop the clock and return its time."""
     moment = rate_limits.time.time()
     monkeypatch.setattr(rate_limits.time, "time", lambda: moment)
     return moment
@@ -239,8 +240,21 @@ class TestRateLimits:
         problem(refused, 429, "rate_limited")
         assert 1 <= int(refused.headers["retry-after"]) <= 60
         assert search(client, other).status_code == 200
-        monkeypatch.setattr(rate_limits.time, "time", lambda: moment + 121)
+        monkeypatch.setattr(rate_limits.time, "time", lambda: moment + 60.1)
         assert search(client, key).status_code == 200
+
+    def test_every_minute_has_as_many_requests_as_the_rate_and_no_more(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        rates, rate, allowed = rate_limits.RateLimits(), 7, list[float]()
+        begin = stopped_clock(monkeypatch)
+        for now in (begin + 0.7 * step for step in range(400)):
+            monkeypatch.setattr(rate_limits.time, "time", lambda now=now: now)
+            last_minute = [at for at in allowed if at > now - 60]
+            waiting = rates.retry_after_seconds("key", rate)
+            if len(last_minute) < rate:
+                assert waiting is None
+                allowed.append(now)
+            else:
+                assert waiting == math.ceil(last_minute[0] + 60 - now)
 
 
 class TestIdempotency:
