@@ -62,13 +62,15 @@ def effective_sample_size(shares: Weights) -> float:
     return 1.0 / squares if squares > 0 else 0.0
 
 
-def quantiles(shares: Weights, numbers: Weights, levels: Sequence[float] = QUANTILES) -> list[float]:
-    """Return for each level p the smallest of the numbers (N,) whose cumulative share reaches p."""
-    order = np.argsort(numbers, kind="stable")
+def quantiles(shares: Weights, numbers: Sequence[float], levels: Sequence[float] = QUANTILES) -> list[float]:
+    """Return for each level p the smallest of the numbers (N,) whose cumulative share reaches p, as it is given.
+
+    An integer stays an integer: a double does not have every integer beyond 2^53.
+    """
+    order = sorted(range(len(numbers)), key=numbers.__getitem__)
     cumulative = np.cumsum(shares[order])
     ranks = np.searchsorted(cumulative, np.asarray(levels) * cumulative[-1] - 1e-12)
-    found: list[float] = numbers[order][np.minimum(ranks, len(numbers) - 1)].tolist()
-    return found
+    return [numbers[order[rank]] for rank in np.minimum(ranks, len(order) - 1).tolist()]
 
 
 def _as_list(value: Any) -> list[Any]:
@@ -82,7 +84,7 @@ def _number(shares: Weights, values: list[Any]) -> dict[str, Any]:
     scale = float(np.abs(numbers).max()) or 1.0  # the squares of large numbers overflow a double
     mean = float((shares * (numbers / scale)).sum())
     variance = float((shares * (numbers / scale - mean) ** 2).sum())
-    found = quantiles(shares, numbers)
+    found = quantiles(shares, values)
     return {
         "type": "number",
         "mean": mean * scale,

@@ -37,8 +37,9 @@ def start(runtime: Runtime, state: CollectionState, wanted: TrainingIn) -> dict[
     """Start a run and return it. A run on the documents that started by itself gives way to it.
 
     Raises Problem 409 while another run of the collection goes on, 422 with `have` and `need` for too few queries or
-    documents, and 404 if the collection was deleted.
+    documents, and 404 if the collection was deleted; EncoderMismatch if another encoder made its vectors.
     """
+    state.require_encoder(runtime.encoder)
     shortage = _shortage(runtime, state, wanted)
     if not _acquired(runtime, state, preempts=shortage is None):
         raise Problem(409, "training_already_running", "another training run of this collection has not ended")

@@ -140,3 +140,11 @@ def test_the_schema_has_the_limits_of_predict(client: TestClient) -> None:
         True,
         128,
     )
+
+
+def test_the_quantiles_of_large_integers_are_values_of_documents(client: TestClient) -> None:
+    parts = create(client, "parts")
+    serials = [2**53 + 1, 2**53 + 3]
+    parts.add(*({"id": f"{n}", "text": "a part", "metadata": {"serial": serials[n]}} for n in range(2)))
+    found = parts.search("part", predict=["serial"])["predictions"]["serial"]["quantiles"]
+    assert set(found.values()) <= set(serials)

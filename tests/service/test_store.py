@@ -280,6 +280,7 @@ def test_a_collection_of_another_encoder_refuses_searches_and_changes(
             },
             "judgments": {"judgments": [{"query": "falcon", "document_id": "falcon", "rating": 3}]},
             "evaluations": {"qrels": {"falcon": {"falcon": 1}}},
+            "training-runs": {"learn_from": "documents"},
         }
         for path, body in asked.items():
             refused = client.post(f"/v1/collections/default/{path}", json=body)

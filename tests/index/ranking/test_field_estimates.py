@@ -67,11 +67,18 @@ def test_a_quantile_is_the_smallest_number_that_the_weights_up_to_it_reach() -> 
         min(x for x in numbers if sum(s for s, y in zip(shares, numbers, strict=True) if y <= x) >= p - 1e-9)
         for p in levels
     ]
-    assert quantiles(shares, numbers, levels) == by_hand
+    assert quantiles(shares, numbers.tolist(), levels) == by_hand
 
 
 def test_rounding_does_not_change_the_quantiles_of_equal_weights() -> None:
-    assert quantiles(equal(10), np.arange(10.0), [0.1, 0.5, 0.9]) == [0, 4, 8]
+    assert quantiles(equal(10), range(10), [0.1, 0.5, 0.9]) == [0, 4, 8]
+
+
+def test_a_quantile_is_a_value_of_a_document_also_beyond_the_integers_of_a_double() -> None:
+    least = 2**53
+    found = predict(equal(3), [least + 3, least + 1, least + 2])["quantiles"]
+    assert found == {"0.1": least + 1, "0.5": least + 2, "0.9": least + 3}
+    assert predict(equal(2), [1.5, least + 1])["quantiles"] == {"0.1": 1.5, "0.5": 1.5, "0.9": least + 1}
 
 
 def test_the_values_of_a_list_share_the_weight_equally_and_count_once() -> None:
