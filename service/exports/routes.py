@@ -3,14 +3,17 @@
 import errno
 import os
 import tempfile
-from collections.abc import Iterator
+import threading
+from collections.abc import Generator, Iterator
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from anyio import CancelScope
 from fastapi import Request
 from fastapi.responses import Response, StreamingResponse
 from starlette.concurrency import run_in_threadpool
+from starlette.types import Receive, Scope, Send
 
 from service.exports.importing import start_import
 from service.exports.writing import export_parts
@@ -44,10 +47,10 @@ BODY = {
 @router.get("/export", response_class=StreamingResponse, responses=EXPORT)
 def export_everything(runtime: Running) -> StreamingResponse:
     """Stream all content as lines of JSON: documents with their vectors, feedback, models, rules, settings."""
-    parts = _parts(runtime)
+    parts = _Parts(_parts(runtime))
     next(parts)  # takes a slot, or refuses
     first = next(parts)  # an error of it has an answer of its own
-    return StreamingResponse(chain([first], parts), media_type=MEDIA_TYPE, headers={"Cache-Control": "no-store"})
+    return _Export(first, parts)
 
 
 @router.post(
@@ -64,7 +67,41 @@ async def import_everything(runtime: Running, request: Request) -> Response:
     return accepted_task(await run_in_threadpool(runtime.jobs.show, task_id))
 
 
-def _parts(runtime: Runtime) -> Iterator[bytes]:
+class _Parts:
+    """The parts of an export. A thread may close them while another one still takes a part."""
+
+    def __init__(self, parts: Generator[bytes, None, None]) -> None:
+        self._parts, self._lock = parts, threading.Lock()
+
+    def __iter__(self) -> Iterator[bytes]:
+        return self
+
+    def __next__(self) -> bytes:
+        with self._lock:
+            return next(self._parts)
+
+    def close(self) -> None:
+        """Give back what the export holds, as at its end."""
+        with self._lock:
+            self._parts.close()
+
+
+class _Export(StreamingResponse):
+    """Streams the parts of an export, and closes them in the end, also when the client has left before."""
+
+    def __init__(self, first: bytes, parts: _Parts) -> None:
+        super().__init__(chain([first], parts), media_type=MEDIA_TYPE, headers={"Cache-Control": "no-store"})
+        self._parts = parts
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            with CancelScope(shield=True):
+                await run_in_threadpool(self._parts.close)
+
+
+def _parts(runtime: Runtime) -> Generator[bytes, None, None]:
     """Yield nothing once a slot is taken and the act is recorded, then the parts of an export.
 
     The slot is free again at the end.

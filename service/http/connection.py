@@ -9,7 +9,9 @@ import asyncio
 import math
 import re
 import select
+import socket
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, ClassVar, cast
@@ -35,6 +37,11 @@ MAX_FIELDS = 200
 """Fields of a head. Work on them may grow with the square of their number."""
 HAS_LEFT: int = getattr(select, "POLLRDHUP", 0)
 """The event of a peer that sends no more; only Linux has it."""
+UNSENT_BYTES = 64 * 1024
+"""Bytes of an answer that the system holds before they are on their way, where it can be told so.
+
+It would hold megabytes, which a slow client needs minutes to read, and no progress would show meanwhile.
+"""
 LOOKS = 4
 """How often a connection is looked at in the shortest of its times."""
 
@@ -57,7 +64,8 @@ class Patience:
     head_seconds: float = 10.0
     """From the first byte of a head, or from the connection, to the end of the head."""
     body_seconds: float = 30.0
-    """The time in which at least body_bytes of a body arrive, or of an answer leave."""
+    """The time in which at least body_bytes of a body arrive, or of an answer leave. The bytes of an answer leave when
+    the client's system takes them: in steps of tens of KiB, however steadily the client reads."""
     body_bytes: int = 1024
     whole_body_seconds: float = 600.0
     """From the end of the head to the end of the body. The bodies of imports have no such time."""
@@ -97,11 +105,14 @@ class BoundedConnection(HttpToolsProtocol, Presence):
         self._has_begun = False
         self._head_bytes = self._framing_bytes = self._discarded = self._moved = 0
         self._since = self._moved_since = self._head_since = self._answered_since = self.loop.time()
-        self._unsent = 0
         self._was_paused = False
         self._fault = BAD_REQUEST
         self._later: Problem | None = None
         self._timer = self.loop.call_later(self._look_seconds, self._look)
+        self._is_of_process = transport.get_extra_info("socket").family == socket.AF_UNIX
+        if not self._is_of_process:
+            _bound_unsent(transport)
+        self._note_taken()
         if len(self.connections) > self.patience.connections and not self._close_an_idle_one():
             self._refuse(TOO_MANY)
 
@@ -111,6 +122,19 @@ class BoundedConnection(HttpToolsProtocol, Presence):
         if self.is_counted:
             type(self).when_lost()
         super().connection_lost(exc)
+
+    def shutdown(self) -> None:
+        type(self).stop()
+        super().shutdown()
+
+    @classmethod
+    def stop(cls) -> None:
+        """Have the event streams of all connections of this server end."""
+        cls.is_stopping = True
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._note_taken()
 
     def data_received(self, data: bytes) -> None:
         self._moved += len(data)
@@ -281,10 +305,11 @@ class BoundedConnection(HttpToolsProtocol, Presence):
         """Close the connection if it makes too little progress."""
         now = self.loop.time()
         unsent = self.transport.get_write_buffer_size()
+        if not self._is_taken(now, unsent):
+            self.transport.abort()
+            return
         if self.transport.is_closing():
-            if now - self._moved_since > self.patience.body_seconds:
-                self.transport.abort()  # the client does not read the last answer
-                return
+            pass  # the rest of the last answer leaves
         elif self._in_head and self._is_free() and not unsent:
             if self.timeout_keep_alive_task is None and now - self._since > self.patience.head_seconds:
                 self._refuse(TOO_SLOW)
@@ -293,10 +318,24 @@ class BoundedConnection(HttpToolsProtocol, Presence):
         elif self._is_over_time(now):
             self._refuse(TOO_SLOW)
         elif now - self._moved_since >= self.patience.body_seconds:
-            self._require_progress(unsent)
-            self._moved, self._moved_since, self._unsent = 0, now, self.transport.get_write_buffer_size()
+            self._require_body(unsent)
+            self._moved, self._moved_since = 0, now
             self._was_paused = self.flow.read_paused
         self._timer = self.loop.call_later(self._look_seconds, self._look)
+
+    def _note_taken(self) -> None:
+        self._taken_since, self._unsent = self.loop.time(), self.transport.get_write_buffer_size()
+
+    def _is_taken(self, now: float, unsent: int) -> bool:
+        """Return whether the client takes the answer. unsent: bytes that wait to leave.
+
+        While writing is paused or the connection closes, the application adds no bytes to them. An answer to another
+        process waits for the client of that process, which has its own bounds.
+        """
+        waits = (self.flow.write_paused or self.transport.is_closing()) and not self._is_of_process
+        if not waits or self._unsent - unsent >= self.patience.body_bytes:
+            self._note_taken()
+        return now - self._taken_since <= self.patience.body_seconds
 
     def _is_over_time(self, now: float) -> bool:
         """Return whether a body that is held in memory takes too long as a whole, however steadily it arrives."""
@@ -304,13 +343,19 @@ class BoundedConnection(HttpToolsProtocol, Presence):
             return False
         return not is_import(cast(dict[str, Any], self.scope))
 
-    def _require_progress(self, unsent: int) -> None:
-        """Close the connection if too little of the body arrived, or of the answer left, since the last time."""
+    def _require_body(self, unsent: int) -> None:
+        """Refuse the request if too little of its body arrived since the last time."""
         waits_for_body = not self._in_head and not self._was_paused and not self.flow.read_paused
-        if unsent and self._unsent and self._unsent - unsent < self.patience.body_bytes and self.flow.write_paused:
-            self.transport.abort()
-        elif waits_for_body and not unsent and self._moved < self.patience.body_bytes:
+        if waits_for_body and not unsent and self._moved < self.patience.body_bytes:
             self._refuse(TOO_SLOW)
+
+
+def _bound_unsent(transport: asyncio.Transport) -> None:
+    """Bound what the system holds of an answer before it is on its way, which is no bound on its rate."""
+    option = getattr(socket, "TCP_NOTSENT_LOWAT", None)
+    if option is not None:
+        with suppress(OSError):
+            transport.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, option, UNSENT_BYTES)
 
 
 def _fault_of(fields: Sequence[tuple[bytes, bytes]]) -> Problem | None:

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import Future
-from typing import TypeVar
+from typing import ClassVar, TypeVar
 
 from starlette.types import Scope
 
@@ -18,6 +18,8 @@ class Presence:
     """The presence of a client: `leave` is called once, when its connection is lost."""
 
     has_left = False
+    is_stopping: ClassVar[bool] = False
+    """Whether the server stops. Each server has a class of its own."""
     _when_it_leaves: Callable[[], object] | None = None
 
     def leave(self) -> None:
@@ -39,6 +41,12 @@ class Presence:
             raise
         finally:
             self._when_it_leaves = None
+
+
+def is_stopping(scope: Scope) -> bool:
+    """Return whether the server of a request stops, so that an answer without an end must end."""
+    presence: Presence | None = scope.get(CONNECTION)
+    return presence is not None and presence.is_stopping
 
 
 async def result_for(scope: Scope, future: "Future[T]") -> T:

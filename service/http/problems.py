@@ -154,6 +154,11 @@ def answer(problem: Problem, scope: Scope) -> Response:
     )
 
 
+def client_left() -> Response:
+    """Return the answer to a body that its client broke off: no client reads it, and it is no defect to log."""
+    return Response(status_code=400)
+
+
 def install(app: FastAPI) -> None:
     """Install the handlers that convert every error of this app to a problem."""
 
@@ -169,7 +174,7 @@ def install(app: FastAPI) -> None:
         return answer(problem_of(error), request.scope)
 
     async def forget(_request: Request, _error: Exception) -> Response:
-        return Response(status_code=400)  # The client has left, so no client reads this. It is not a defect to log.
+        return client_left()
 
     app.add_exception_handler(ClientDisconnect, forget)
     for storage in (OSError, SQLAlchemyError):

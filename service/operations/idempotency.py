@@ -21,14 +21,14 @@ import structlog
 from sqlalchemy import Connection
 from sqlalchemy.exc import SQLAlchemyError
 from starlette.concurrency import run_in_threadpool
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from service.http.access import ASKED
 from service.http.body_limit import is_import
 from service.http.overload import SEARCH_OPERATIONS
-from service.http.problems import Problem, answer
+from service.http.problems import Problem, answer, client_left
 from service.http.requests import MAX_BODY_BYTES
 from service.http.writing_threads import run_in_writing_thread
 from service.operations.repository import delete_answers, find_answer, replace_answer
@@ -46,6 +46,8 @@ WITH_SECRETS = "/v1/keys"
 """The beginning of the paths whose answers are never kept."""
 NOT_KEPT = frozenset({408, 429})
 """Statuses below 500 of requests that the client repeats: it left, sent too slowly, or asked too often."""
+PASSING = frozenset({"snapshot_in_progress", "training_already_running"})
+"""Codes of conflicts with work that ends by itself: the client repeats the request then."""
 DONE = {"status": "done"}
 """The answer to a repeated request whose write is done, and whose answer was lost with the process."""
 log = structlog.get_logger()
@@ -105,6 +107,8 @@ class Idempotency:
                 await self._once(key, request, send)
         except Problem as problem:
             await answer(problem, scope)(scope, receive, send)
+        except ClientDisconnect:
+            await client_left()(scope, receive, send)
 
     async def _once(self, key: str, request: Request, send: Send) -> None:
         key = stored_key(request, key)
@@ -145,9 +149,9 @@ class Idempotency:
         finally:
             CURRENT.reset(token)
         start = held[0]
-        if start["status"] < 500 and start["status"] not in NOT_KEPT:
+        content = b"".join(message.get("body", b"") for message in held[1:])
+        if _is_kept(start["status"], content):
             headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in start["headers"]}
-            content = b"".join(message.get("body", b"") for message in held[1:])
             await run_in_writing_thread(_keep, runtime, reservation, NotedAnswer(start["status"], content, headers))
         for message in held:
             await send(message)
@@ -156,6 +160,13 @@ class Idempotency:
 def _require_length(key: str) -> None:
     if not 1 <= len(key) <= MAX_KEY:
         raise Problem(422, "invalid_request", f"an Idempotency-Key must have 1 to {MAX_KEY} characters")
+
+
+def _is_kept(status: int, content: bytes) -> bool:
+    """Return whether an answer is given again to a repeated request."""
+    if status == 409:
+        return orjson.loads(content)["code"] not in PASSING
+    return status < 500 and status not in NOT_KEPT
 
 
 def _identity(runtime: Runtime, request: Request, body: bytes) -> Identity:

@@ -5,11 +5,12 @@ from collections.abc import AsyncIterator
 from typing import Annotated, Any
 
 import orjson
-from fastapi import Body
+from fastapi import Body, Request
 from fastapi.responses import Response, StreamingResponse
 from starlette.concurrency import run_in_threadpool
 
 from service.http.answers import answers
+from service.http.presence import is_stopping
 from service.http.responses import accepted
 from service.http.routers import new_router
 from service.runtime.dependency import Running
@@ -65,23 +66,24 @@ def get_attention(runtime: Running, collection: str, run_id: str) -> dict[str, A
 
 
 @router.get("/{run_id}/stream", response_class=StreamingResponse, responses=STREAM)
-async def stream_training_run(runtime: Running, collection: str, run_id: str) -> StreamingResponse:
+async def stream_training_run(runtime: Running, collection: str, run_id: str, request: Request) -> StreamingResponse:
     """Follow a training run as server-sent events: `step` for each step, `end` with the whole record.
 
-    A run whose collection is deleted ends as canceled.
+    A run whose collection is deleted ends as canceled. A service that stops ends the stream without `end`.
     """
     state = runtime.collection(collection)
     record = await run_in_threadpool(actions.show, runtime, state, run_id)
 
     async def events(record: dict[str, Any]) -> AsyncIterator[bytes]:
         sent = 0
-        last: Any = None
-        while True:
+        last: list[Any] = []
+        while not is_stopping(request.scope):
             steps = record["steps"]
-            if steps and steps[-1] != last:
-                for step in steps[max(0, min(sent, len(steps) - 1)) :]:
-                    yield b"event: step\ndata: " + orjson.dumps(step) + b"\n\n"
-                sent, last = len(steps), steps[-1]
+            if steps[:sent][-1:] != last:  # it counts: a later count took its place
+                sent -= 1
+            for step in steps[sent:]:
+                yield b"event: step\ndata: " + orjson.dumps(step) + b"\n\n"
+            sent, last = len(steps), steps[-1:]
             if record["status"] in actions.ENDED:
                 yield b"event: end\ndata: " + orjson.dumps(record) + b"\n\n"
                 return

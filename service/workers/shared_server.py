@@ -2,12 +2,15 @@
 
 import asyncio
 import socket
+import time
 from collections.abc import Iterator
+from typing import Any
 
 import structlog
 import uvicorn
 from starlette.concurrency import run_in_threadpool
 
+from service.http.server import DRAIN_SECONDS
 from service.workers.accepting import AcceptingServer
 from service.workers.supervisor import Workers
 
@@ -36,7 +39,12 @@ class SharedServer(AcceptingServer):
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self._accepting.cancel()
         self._listening.close()
+        connections: Any = self.config.http_protocol_class
+        connections.stop()  # workers wait for the streams that they pass on
+        begun = time.monotonic()
         await run_in_threadpool(self._workers.stop)
+        left = DRAIN_SECONDS - (time.monotonic() - begun)
+        self.config.timeout_graceful_shutdown = max(1, round(left))
         await super().shutdown(sockets=[self._internal])
 
     async def _accept(self) -> None:

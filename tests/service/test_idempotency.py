@@ -1,5 +1,6 @@
 """A POST that is repeated with the same Idempotency-Key is executed once."""
 
+import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -79,14 +80,22 @@ def test_the_answer_of_no_operation_is_not_stored(client: TestClient, path: str)
     assert not is_stored(client, key["Idempotency-Key"])
 
 
-@pytest.mark.parametrize("status", [408, 429])
+@pytest.mark.parametrize(
+    ("status", "code"),
+    [
+        (408, "request_timeout"),
+        (429, "rate_limited"),
+        (409, "snapshot_in_progress"),
+        (409, "training_already_running"),
+    ],
+)
 def test_the_refusal_of_a_request_that_the_client_repeats_is_not_stored(
-    client: TestClient, monkeypatch: pytest.MonkeyPatch, status: int
+    client: TestClient, monkeypatch: pytest.MonkeyPatch, status: int, code: str
 ) -> None:
-    key, one = {"Idempotency-Key": f"refused {status}"}, event("known", user_query=f"after {status}")
+    key, one = {"Idempotency-Key": f"refused {code}"}, event("known", user_query=f"after {code}")
 
     def refuse(*_: Any) -> None:
-        raise Problem(status, "try_again", "try again")
+        raise Problem(status, code, "try again")
 
     with monkeypatch.context() as refusing:
         refusing.setattr("service.feedback.routes.actions.take_body", refuse)
@@ -94,6 +103,27 @@ def test_the_refusal_of_a_request_that_the_client_repeats_is_not_stored(
     assert not is_stored(client, key["Idempotency-Key"])
     assert client.post(f"{DEFAULT}/events", json=one, headers=key).status_code == 202
     assert is_stored(client, key["Idempotency-Key"])
+
+
+@pytest.mark.parametrize("headers", [[], [(b"idempotency-key", b"broken off")]], ids=["without key", "with key"])
+def test_a_body_that_its_client_breaks_off_is_no_defect(client: TestClient, headers: list[tuple[bytes, bytes]]) -> None:
+    messages: Iterator[Any] = iter(
+        [{"type": "http.request", "body": b'{"a":', "more_body": True}, *[{"type": "http.disconnect"}] * 9]
+    )
+    path = "/v1/collections/swap"
+    scope = {"type": "http", "method": "POST", "path": path, "raw_path": path.encode(), "query_string": b""}
+    headers = [(b"host", b"localhost"), (b"content-type", b"application/json"), *headers]
+
+    async def receive() -> Any:
+        return next(messages)
+
+    async def send(_message: Any) -> None:
+        """Nobody reads it."""
+
+    asyncio.run(client.app(scope | {"headers": headers, "client": ("127.0.0.1", 1)}, receive, send))  # type: ignore[arg-type]
+    act = good(client.get("/v1/audit?limit=1"))["acts"][0]
+    assert (act["act"], act["status"]) == ("swap_collections", 400)
+    assert not is_stored(client, "broken off")
 
 
 def is_stored(client: TestClient, key: str) -> bool:

@@ -1,12 +1,16 @@
-"""Clients that send too slowly are refused, each after the time of the part that it does not end."""
+"""Clients that send or read too slowly are refused, each after the time of the part that it does not end."""
 
+import asyncio
 import contextlib
 import socket
 import threading
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from service.http.connection import Patience
+from service.http.presence import CONNECTION
 from tests.service.client import DEADLINE_SECONDS
 from tests.service.server import Server, closed, connected
 from tests.service.test_connection import (
@@ -19,6 +23,7 @@ from tests.service.test_connection import (
     hold,
     server,
     servers,
+    until,
 )
 
 __all__ = ["client", "server", "servers"]
@@ -26,6 +31,7 @@ __all__ = ["client", "server", "servers"]
 SHORT = 0.4
 in_a_head = pytest.mark.parametrize("server", [Patience(8, SHORT, SHORT)], indirect=True, ids=["head"])
 in_a_body = pytest.mark.parametrize("server", [Patience(8, LONG, SHORT)], indirect=True, ids=["body"])
+in_an_answer = pytest.mark.parametrize("server", [Patience(8, LONG, 1.0)], indirect=True, ids=["answer"])
 in_a_whole_body = pytest.mark.parametrize("server", [Patience(8, LONG, SHORT, 0, 1.0)], indirect=True, ids=["whole"])
 """Little time in one place alone. A whole body that has little time may pause in between."""
 
@@ -114,3 +120,89 @@ def test_the_body_of_an_import_has_no_time_as_a_whole(client: socket.socket) -> 
     head = SEARCH.replace(b"/search", b"/documents/import").replace(b" 10\r", b" 1000000\r")
     client.sendall(head.replace(b"\r\n\r\n", b"\r\nContent-Type: application/x-ndjson\r\n\r\n"))
     assert not trickle(client, b"\n" * 2048, parts=40)  # two seconds
+
+
+ANSWER_BYTES = 16 * 1024 * 1024
+PART_BYTES = 128 * 1024
+FEW_BYTES = 1024 * 1024
+"""More than all buffers hold together of an answer that is not read; the system alone would hold megabytes."""
+
+
+class LongAnswer:
+    """An application that sends ANSWER_BYTES, in parts of a length, to a client of a small buffer that asks for it."""
+
+    def __init__(self, server: Server, monkeypatch: pytest.MonkeyPatch, part_bytes: int) -> None:
+        self.sent = 0
+        self.connection: Any = None
+        self.has_left = threading.Event()
+        self._part_bytes = part_bytes
+        monkeypatch.setattr(server[1], "middleware_stack", self._send)
+        self.client = socket.socket()
+        self.client.settimeout(DEADLINE_SECONDS)
+        self.client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 16 * 1024)
+        self.client.connect(("127.0.0.1", server[0]))
+        self.client.sendall(HEAD + b"Connection: close\r\n\r\n")
+
+    def is_paused(self) -> bool:
+        """Return whether the application waits for the client."""
+        return self.connection is not None and self.connection.flow.write_paused
+
+    async def _send(self, scope: Any, receive: Any, send: Any) -> None:
+        self.connection = scope[CONNECTION]
+        length = (b"content-length", str(ANSWER_BYTES).encode())
+        await send({"type": "http.response.start", "status": 200, "headers": [length]})
+        leaving = asyncio.create_task(self._note_leaving(receive))
+        while self.sent < ANSWER_BYTES:
+            self.sent += self._part_bytes
+            is_last = self.sent >= ANSWER_BYTES
+            await send({"type": "http.response.body", "body": bytes(self._part_bytes), "more_body": not is_last})
+        await leaving
+
+    async def _note_leaving(self, receive: Any) -> None:
+        while (await receive())["type"] != "http.disconnect":
+            pass
+        self.has_left.set()
+
+
+@pytest.fixture
+def answering(server: Server, monkeypatch: pytest.MonkeyPatch) -> Callable[[int], LongAnswer]:
+    return lambda part_bytes: LongAnswer(server, monkeypatch, part_bytes)
+
+
+@in_an_answer
+def test_what_a_client_has_not_read_is_held_where_the_server_sees_it(answering: Callable[[int], LongAnswer]) -> None:
+    answer = answering(PART_BYTES)
+    with answer.client:
+        until(answer.is_paused)
+        assert answer.sent < FEW_BYTES
+
+
+@in_a_body
+@pytest.mark.parametrize("part_bytes", [PART_BYTES, ANSWER_BYTES], ids=["parts", "at once"])
+def test_a_client_that_reads_nothing_of_an_answer_is_left(
+    answering: Callable[[int], LongAnswer], part_bytes: int
+) -> None:
+    answer = answering(part_bytes)
+    with answer.client, contextlib.suppress(ConnectionError):
+        until(lambda: answer.connection is not None and answer.connection.has_left)
+        read = 0
+        while part := answer.client.recv(65_536):
+            read += len(part)
+        assert read < FEW_BYTES
+
+
+@in_an_answer
+@pytest.mark.parametrize("part_bytes", [PART_BYTES, ANSWER_BYTES], ids=["parts", "at once"])
+def test_a_client_that_reads_slowly_and_steadily_gets_the_whole_answer(
+    answering: Callable[[int], LongAnswer], part_bytes: int
+) -> None:
+    answer, pause = answering(part_bytes), threading.Event()
+    with answer.client:
+        read = b""
+        for _ in range(50):  # 2.5 seconds
+            pause.wait(0.05)
+            read += answer.client.recv(16_384)
+        assert answer.connection.transport.get_write_buffer_size() > 0
+        while part := answer.client.recv(1024 * 1024):
+            read += part
+    assert len(read.partition(b"\r\n\r\n")[2]) == ANSWER_BYTES
