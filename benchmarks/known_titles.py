@@ -101,9 +101,9 @@ def single_titles(bench: Bench, most: int, seed: int) -> dict[str, str]:
     return {id: titles[id] for id in sample([id for id in sorted(titles) if count[words[id]] == 1], most, seed)}
 
 
-def measure(bench: Bench, encoder: Encoder, most: int, seed: int) -> dict[str, Any]:
+def measure(bench: Bench, encoder: Encoder, titles: Mapping[str, str], seed: int) -> dict[str, Any]:
     """Return the figures of one set."""
-    titles, searches = single_titles(bench, most, seed), Searches(bench, encoder)
+    searches = Searches(bench, encoder)
     trained = finished(fit(bench.generation, bench.feedback, bench.champion, run_config(seed)))[0].head
     systems = {
         "untrained": (bench.generation, bench.champion),
@@ -118,12 +118,12 @@ def measure(bench: Bench, encoder: Encoder, most: int, seed: int) -> dict[str, A
 
 
 def measured_sets(options: Any, seed: int) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the name and the figures of each set that has titles."""
+    """Yield the name and the figures of each set in which titles belong to one document."""
     encoder = CachedEncoder(converted_encoder(DEFAULT_MODEL))
     for one in sets(options.data, options.sets):
-        if any(document["title"] for document in one.documents):
-            with loaded(one, encoder, []) as bench:
-                yield one.name, measure(bench, encoder, options.queries, seed)
+        with loaded(one, encoder, []) as bench:
+            if titles := single_titles(bench, options.queries, seed):
+                yield one.name, measure(bench, encoder, titles, seed)
 
 
 def main() -> None:

@@ -1,7 +1,7 @@
 """The encoder for normal use: a converted model. One runtime encodes documents in batches, another single queries.
 
-One thread of low priority encodes documents, in batches of similar length, so that searches go first. The calling
-thread encodes queries. Imports neither torch nor transformers.
+One thread of low priority encodes documents, in batches of the same padded length, so that searches go first. The
+calling thread encodes queries. Imports neither torch nor transformers.
 """
 
 from collections import deque
@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cache, partial
 from importlib.util import find_spec
+from itertools import groupby
 from pathlib import Path
 
 import numpy as np
@@ -44,8 +45,9 @@ SOUND_COSINE = 0.97
 class ConvertedEncoder:
     """An encoder that runs a converted model; safe to call from several threads.
 
-    Each query is encoded on its own, so the same text has the same vector to the bit. Raises ImportError if a runtime
-    is missing.
+    Each query is encoded on its own, so the same text has the same vector to the bit. A document shares a forward pass
+    only with texts of its own padded length: a kernel may sum in another order for another length, so its vector would
+    depend on the texts beside it. Raises ImportError if a runtime is missing.
     """
 
     def __init__(self, model: Converted, fingerprint: str, precision: Precision = "auto") -> None:
@@ -89,7 +91,7 @@ class ConvertedEncoder:
             if encoded:
                 encoded(len(done))
 
-        for batch in batches([len(row) for row in rows], self._batch_texts):
+        for batch in batches([len(row) for row in rows], self._batch_texts, self._multiple):
             ids, mask = padded([rows[at] for at in batch], self._pad_id, self._multiple)
             pending.append((batch, self._document_thread.submit(self._encode_batch, ids, mask)))
             if len(pending) > 1:  # the next batch is queued already, so the document thread never waits
@@ -119,13 +121,17 @@ class ConvertedEncoder:
         return known_share(self._tokenizer.encode(text).ids, self._unknown, self._special)
 
 
-def batches(lengths: Sequence[int], texts: int) -> Iterator[list[int]]:
-    """Yield batches of text numbers, for texts of these lengths in tokens: similar lengths together, longest first."""
-    left = sorted(range(len(lengths)), key=lambda at: -lengths[at])
-    while left:
-        size = max(1, min(texts, BATCH_TOKENS // max(1, lengths[left[0]])))
-        yield left[:size]
-        left = left[size:]
+def batches(lengths: Sequence[int], texts: int, multiple: int) -> Iterator[list[int]]:
+    """Yield batches of text numbers, for texts of these lengths in tokens, the longest texts first.
+
+    The texts of a batch have the same length, rounded up to a multiple.
+    """
+    longest_first = sorted(range(len(lengths)), key=lambda at: -lengths[at])
+    for length, same in groupby(longest_first, key=lambda at: -(-lengths[at] // multiple) * multiple):
+        left = list(same)
+        size = max(1, min(texts, BATCH_TOKENS // max(1, length)))
+        for first in range(0, len(left), size):
+            yield left[first : first + size]
 
 
 def _document_session(model: Path, chosen: Precisions, threads: int) -> Session:
