@@ -272,6 +272,25 @@ def day_one(figures: Mapping[str, Any]) -> str:
     return table(["nDCG@10", *DAY_ONE.values(), *differences], rows)
 
 
+def known_titles(figures: Mapping[str, Any]) -> str:
+    """Return for each set and system how often the document of a title is first, and the mean reciprocal rank."""
+    sets = figures["sets"]
+    systems = next(iter(sets.values()))["systems"]
+    rows = [
+        [
+            system,
+            *(
+                f"{one['systems'][system]['first']:.1%}; {share(one['systems'][system]['mrr'])}"
+                for one in sets.values()
+            ),
+        ]
+        for system in systems
+    ]
+    return table(
+        ["first; mean reciprocal rank", *(f"{name}, {one['titles']} titles" for name, one in sets.items())], rows
+    )
+
+
 def answers(figures: Mapping[str, Any]) -> str:
     """Return how often the sentence of each system contains the answer."""
     rows = [

@@ -64,6 +64,7 @@ TABLES: dict[str, Renderer] = {
     "null.curves": quality.null_curves,
     "day_one.systems": quality.day_one,
     "prediction.measures": quality.prediction,
+    "known_titles.systems": quality.known_titles,
     "answers.systems": quality.answers,
     "recommend.systems": recommend.systems,
     "recommend.gaps": recommend.gaps,
