@@ -47,7 +47,7 @@ class ConvertedEncoder:
 
     Each query is encoded on its own, so the same text has the same vector to the bit. A document shares a forward pass
     only with texts of its own padded length: a kernel may sum in another order for another length, so its vector would
-    depend on the texts beside it. Raises ImportError if a runtime is missing.
+    depend on the texts beside it (docs/experiments.md). Raises ImportError if a runtime is missing.
     """
 
     def __init__(self, model: Converted, fingerprint: str, precision: Precision = "auto") -> None:

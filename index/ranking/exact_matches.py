@@ -21,12 +21,18 @@ TITLE_MARGIN = np.float32(0.25)
 def title_boost(logits: Floats, titled: Mask | None) -> Floats | None:
     """Return what is added to the logits (N,) so that documents whose title is the query come first, None for nothing.
 
-    titled (N,): these documents. All of them get the same, so their order among themselves stays.
+    titled (N,): these documents. They keep their order, and each is raised only as far as it must: those that are less
+    than two margins above the others get logits between one margin and two, in proportion. So feedback on one of them
+    changes the order.
     """
-    if titled is None or not titled.any():
+    if titled is None or not titled.any() or titled.all():
         return None
-    below = logits[~titled].max(initial=-np.inf)
-    boost: Floats = np.where(titled, max(np.float32(0), below + TITLE_MARGIN - logits[titled].min()), np.float32(0))
+    own = logits[titled]
+    first = logits[~titled].max() + TITLE_MARGIN
+    last, least = first + TITLE_MARGIN, min(first, own.min())
+    raised = first + TITLE_MARGIN * (own - least) / (last - least)
+    boost = np.zeros_like(logits)
+    boost[titled] = np.where(own < last, np.maximum(raised - own, 0), 0)
     return boost
 
 

@@ -28,7 +28,7 @@ from service.http.problems import INSUFFICIENT_STORAGE, Problem, not_found
 from service.http.requests import SENT_TYPE, UNLIMITED
 from service.http.responses import accepted_task
 from service.http.routers import new_router
-from service.http.writing_threads import run_in_writing_thread
+from service.http.writing_threads import accept_write
 from service.runtime.collection import CollectionState
 from service.runtime.dependency import Running
 from service.runtime.runtime import Runtime
@@ -68,7 +68,7 @@ async def import_documents(
     media_type, encoding = request.scope.get(SENT_TYPE, ""), request.headers.get("content-encoding", "")
     fields = spooling.mapping_of(parameters)
     body = await spooling.spool(runtime.imports, str(state.id), request.stream(), fields, media_type, encoding)
-    task_id = await run_in_writing_thread(_start_import, runtime, state, body)
+    task_id = await accept_write(_start_import, runtime, state, body)
     return accepted_task(await run_in_threadpool(runtime.jobs.show, task_id))
 
 
@@ -105,7 +105,7 @@ async def post_documents(
     if len(batch.documents) > MAX_BATCH:
         detail = f"a batch has at most {MAX_BATCH} documents; send several batches, or stream the documents to /import"
         raise Problem(422, "too_many_documents", detail, [{"pointer": "/documents", "detail": detail}])
-    task_id = await run_in_writing_thread(_start, runtime, state, batch.documents)
+    task_id = await accept_write(_start, runtime, state, batch.documents)
     deadline = time.monotonic() + (wait or 0)
     while time.monotonic() < deadline and runtime.jobs.is_running(task_id):
         await asyncio.sleep(WAIT_STEP_SECONDS)  # does not occupy a thread of the pool

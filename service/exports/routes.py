@@ -22,7 +22,7 @@ from service.http.problems import Problem
 from service.http.requests import UNLIMITED
 from service.http.responses import accepted_task
 from service.http.routers import new_router
-from service.http.writing_threads import run_in_writing_thread
+from service.http.writing_threads import accept_write
 from service.runtime.dependency import Running
 from service.runtime.runtime import Runtime
 
@@ -63,7 +63,7 @@ def export_everything(runtime: Running) -> StreamingResponse:
 async def import_everything(runtime: Running, request: Request) -> Response:
     """Import an export of any size, as a stream. Its collections must be new here, or have nothing in them."""
     path = await _spooled(runtime.imports, request)
-    task_id = await run_in_writing_thread(start_import, runtime, path)
+    task_id = await accept_write(start_import, runtime, path)
     return accepted_task(await run_in_threadpool(runtime.jobs.show, task_id))
 
 

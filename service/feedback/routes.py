@@ -14,7 +14,7 @@ from service.http.access import Asked, Asking
 from service.http.answers import Deleted, answers
 from service.http.problems import Problem
 from service.http.routers import new_router
-from service.http.writing_threads import run_in_writing_thread
+from service.http.writing_threads import accept_write
 from service.runtime.dependency import Running
 from service.runtime.runtime import Runtime
 
@@ -46,14 +46,14 @@ EVENTS_BODY = {
 async def post_events(runtime: Running, asking: Asking, collection: str, request: Request) -> dict[str, Any]:
     """Store UBI 1.3.0 events: an object, an array, or newline-delimited JSON. The next search uses them."""
     body = await request.body()  # first: the key has to cover what an alias names then
-    return await run_in_writing_thread(actions.take_body, runtime, runtime.collection(collection), body, asking.caller)
+    return await accept_write(actions.take_body, runtime, runtime.collection(collection), body, asking.caller)
 
 
 async def post_events_directly(scope: Scope, asked: Asked, body: bytes) -> Response:
     """Store events as `post_events` does."""
     runtime: Runtime = scope["app"].state.runtime
     state = runtime.collection(asked.collection)
-    outcome = await run_in_writing_thread(actions.take_body, runtime, state, body, asked.caller)
+    outcome = await accept_write(actions.take_body, runtime, state, body, asked.caller)
     return Response(orjson.dumps(outcome), 202, media_type="application/json")
 
 

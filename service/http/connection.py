@@ -330,9 +330,9 @@ class BoundedConnection(HttpToolsProtocol, Presence):
         """Return whether the client takes the answer. unsent: bytes that wait to leave.
 
         While writing is paused or the connection closes, the application adds no bytes to them. An answer to another
-        process waits for the client of that process, which has its own bounds.
+        process that has not ended waits for the client of that process, which has its own bounds.
         """
-        waits = (self.flow.write_paused or self.transport.is_closing()) and not self._is_of_process
+        waits = self.transport.is_closing() or (self.flow.write_paused and not self._is_of_process)
         if not waits or self._unsent - unsent >= self.patience.body_bytes:
             self._note_taken()
         return now - self._taken_since <= self.patience.body_seconds

@@ -1,6 +1,7 @@
 """Rate limits of API keys, in memory: no 60 seconds have more requests of a key than its rate.
 
-The time of every request of the last minute is kept, about 150 bytes each.
+The time of every allowed request of the last minute is kept, about 150 bytes each. A request takes about 10 us with
+20,000 kept times, and more in proportion.
 """
 
 import math

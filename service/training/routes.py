@@ -79,6 +79,7 @@ async def stream_training_run(runtime: Running, collection: str, run_id: str, re
         last: list[Any] = []
         while not is_stopping(request.scope):
             steps = record["steps"]
+            sent = min(sent, len(steps))
             if steps[:sent][-1:] != last:  # it counts: a later count took its place
                 sent -= 1
             for step in steps[sent:]:

@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -213,6 +213,15 @@ def ndjson(items: Sequence[Any]) -> bytes:
     """Return lines of JSON. A string is a line and stays unchanged."""
     lines = [item if isinstance(item, str) else json.dumps(item) for item in items]
     return "\n".join(lines).encode()
+
+
+def until(true: Callable[[], bool]) -> None:
+    """Wait until a condition holds."""
+    for _ in range(DEADLINE_SECONDS * 100):
+        if true():
+            return
+        time.sleep(0.01)
+    raise AssertionError("it did not happen")
 
 
 def problem(answer: Any, status: int, code: str) -> dict[str, Any]:

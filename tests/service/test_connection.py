@@ -19,7 +19,7 @@ import uvicorn
 from service.http import connection as connections
 from service.http.connection import MAX_FIELDS, MAX_HEAD_BYTES, BoundedConnection, Patience
 from service.runtime.runtime import Runtime
-from tests.service.client import DEADLINE_SECONDS, DEFAULT
+from tests.service.client import DEADLINE_SECONDS, DEFAULT, until
 from tests.service.server import Server, closed, connected, server_of
 
 LONG = float(DEADLINE_SECONDS)
@@ -357,14 +357,6 @@ def test_of_searches_that_arrive_together_only_as_many_as_find_a_place_reach_the
         gate.set()
         assert answer(searching[0])[0] == 200
     assert called.count(f"{DEFAULT}/search") == 1
-
-
-def until(true: Callable[[], bool]) -> None:
-    for _ in range(DEADLINE_SECONDS * 100):
-        if true():
-            return
-        threading.Event().wait(0.01)
-    raise AssertionError("it did not happen")
 
 
 def test_a_search_in_flight_is_answered_when_the_server_stops(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,7 @@
-"""Requests that write have threads of their own: while they wait for the database, other requests are answered."""
+"""Requests that write have threads of their own: while they wait for the database, other requests are answered.
+
+Where they wait too long, further ones are refused.
+"""
 
 import threading
 from collections.abc import Iterator
@@ -12,7 +15,7 @@ from anyio import to_thread
 from fastapi.testclient import TestClient
 
 from service.http import writing_threads
-from tests.service.client import DEADLINE_SECONDS, DEFAULT, CollectionClient, event, opened, runtime_of
+from tests.service.client import DEADLINE_SECONDS, DEFAULT, CollectionClient, event, opened, problem, runtime_of, until
 
 CLICK = event("a", user_query="copper")
 DOCUMENT = {"id": "b", "text": "iron pot"}
@@ -74,3 +77,30 @@ def test_reads_are_answered_while_writes_wait(client: TestClient, monkeypatch: p
             assert canceled.result(DEADLINE_SECONDS).status_code == 202
             assert not any(one.done() for one in writes)
         assert all(one.result(DEADLINE_SECONDS).is_success for one in writes)
+
+
+@pytest.mark.parametrize("kind", ["events", "long events", "judgments", "document", "documents", "import"])
+def test_a_write_is_refused_while_another_has_waited_too_long(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    monkeypatch.setattr(writing_threads, "LONGEST_WAIT_SECONDS", 0.05)
+    method, path, body = WRITES[kind]
+    with ThreadPoolExecutor(2) as pool:
+        with held_database(client, monkeypatch) as waiting:
+            writes = [pool.submit(client.put, f"{DEFAULT}/documents/{id}", json={"text": id}) for id in "xy"]
+            assert waiting.wait(DEADLINE_SECONDS)
+            until(lambda: longest_wait(client) > 0.05)
+            refused = client.request(method, f"{DEFAULT}/{path}".rstrip("/"), json=body)
+            problem(refused, 503, "overloaded")
+            assert int(refused.headers["retry-after"]) >= 1
+        assert all(one.result(DEADLINE_SECONDS).is_success for one in writes)
+    assert longest_wait(client) == 0
+    assert client.request(method, f"{DEFAULT}/{path}".rstrip("/"), json=body).is_success
+
+
+def longest_wait(client: TestClient) -> float:
+    async def read() -> float:
+        return writing_threads._threads().longest_wait
+
+    assert client.portal is not None
+    return client.portal.call(read)

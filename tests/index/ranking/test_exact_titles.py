@@ -9,7 +9,7 @@ import pytest
 from index.generation.generation import Generation
 from index.memory.query_key import as_query_key
 from index.ranking.attention import AttentionHead, HeadConfig
-from index.ranking.exact_matches import TITLE_MARGIN
+from index.ranking.exact_matches import TITLE_MARGIN, title_boost
 from index.ranking.explanation import explain_parts
 from index.ranking.retrieval import Mode, Query
 from index.ranking.search import Ranking, search
@@ -69,17 +69,27 @@ def test_other_modes_are_left_as_they_are(tmp_path: Path, mode: Mode) -> None:
     assert ranking_of(of(tmp_path), mode=mode).candidates.titled is None
 
 
-def test_documents_with_the_same_title_keep_their_order_among_themselves(tmp_path: Path) -> None:
+def with_twin(directory: Path, *memory: MemoryKey) -> Generation:
+    """Return documents of which two have the title: document 10 is the better one by far."""
     twin = written(10, f"{RIVAL} {QUERY}", TITLE)
-    generation = generation_of(tmp_path, [*MANY, TITLED, twin], [])
+    return generation_of(directory, [*MANY, TITLED, twin], memory)
+
+
+def test_documents_with_the_same_title_keep_their_order_and_none_is_raised_farther_than_it_must(tmp_path: Path) -> None:
+    generation = with_twin(tmp_path)
     ranking = ranking_of(generation)
     assert rows(generation, ranking)[:2] == [10, 9]
-    untitled = generation_of(tmp_path / "untitled", [*MANY, TITLED, twin], [])
-    plain = search(replace(untitled, columns=replace(untitled.columns, title_words=np.zeros(10, np.int64))), HEAD,
-                   Query(QUERY, vector_of(QUERY)))  # fmt: skip
-    assert ranking.logits[0] - ranking.logits[1] == pytest.approx(
-        plain.logits[rows(untitled, plain).index(10)] - plain.logits[rows(untitled, plain).index(9)], abs=1e-4
-    )
+    assert 1 - 1e-4 <= (ranking.logits[1] - ranking.logits[2]) / TITLE_MARGIN <= 2 + 1e-4
+
+
+def test_a_title_that_is_first_by_far_keeps_its_logit() -> None:
+    logits = np.asarray([1.0, 9.0, 3.0, 0.5, 1.3], np.float32)
+    titled = np.asarray([False, True, True, True, True])
+    boost = title_boost(logits, titled)
+    assert boost is not None
+    assert boost[:3].tolist() == [0, 0, 0]
+    assert logits[3] + boost[3] == pytest.approx(1.25)
+    assert 1.3 < logits[4] + boost[4] < 1.5
 
 
 def test_the_raise_is_of_the_part_phrase_and_the_parts_sum_to_the_logit(tmp_path: Path) -> None:
@@ -94,6 +104,11 @@ def test_feedback_on_the_same_words_counts_after_the_title(tmp_path: Path) -> No
     assert rank_of_titled(of(tmp_path / "disliked", told(9, -3.0))) > 0
     generation = of(tmp_path / "bought", told(4, 3.0))
     assert rows(generation, ranking_of(generation))[:2] == [4, 9]
+    generation = with_twin(tmp_path / "disliked twin", told(10, -3.0))
+    assert rows(generation, ranking_of(generation))[0] == 9
+    assert 10 not in rows(generation, ranking_of(generation))[:2]
+    generation = with_twin(tmp_path / "beside twins", told(4, 3.0))
+    assert rows(generation, ranking_of(generation))[:3] == [4, 10, 9]
     exact = replace(told(4, 0.1), exact=4.0)
     generation = of(tmp_path / "rated", exact)
     assert rows(generation, ranking_of(generation))[:2] == [4, 9]
