@@ -124,14 +124,17 @@ class ConvertedEncoder:
 def batches(lengths: Sequence[int], texts: int, multiple: int) -> Iterator[list[int]]:
     """Yield batches of text numbers, for texts of these lengths in tokens, the longest texts first.
 
-    The texts of a batch have the same length, rounded up to a multiple.
+    The texts of a batch have the same length, rounded up to a multiple. The last texts of a length are divided into
+    powers of two: each new shape takes memory.
     """
     longest_first = sorted(range(len(lengths)), key=lambda at: -lengths[at])
     for length, same in groupby(longest_first, key=lambda at: -(-lengths[at] // multiple) * multiple):
         left = list(same)
         size = max(1, min(texts, BATCH_TOKENS // max(1, length)))
-        for first in range(0, len(left), size):
-            yield left[first : first + size]
+        while left:
+            count = min(size, 1 << (len(left).bit_length() - 1))
+            yield left[:count]
+            left = left[count:]
 
 
 def _document_session(model: Path, chosen: Precisions, threads: int) -> Session:

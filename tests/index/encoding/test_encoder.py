@@ -232,6 +232,7 @@ def test_batches_hold_every_text_once_and_respect_the_limits(lengths: list[int],
         (length,) = {math.ceil(lengths[at] / multiple) * multiple for at in batch}
         assert len(batch) == 1 or len(batch) * length <= BATCH_TOKENS
         assert len(batch) <= texts
+        assert len(batch).bit_count() == 1 or len(batch) == min(texts, BATCH_TOKENS // max(1, length))
     assert [lengths[at] for batch in found for at in batch] == sorted(lengths, reverse=True)
 
 
