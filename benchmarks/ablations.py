@@ -48,7 +48,7 @@ from index.memory.memory import Memory
 from index.ranking.attention import AttentionHead
 from index.records import Floats, Ints, KeyKind
 from index.storage.checksum_guard import ChecksumGuard
-from index.words.query_words import QueryWords
+from index.words.query_words import QueryWords, Words
 from index.words.reading_options import EXACTLY, ReadingOptions
 from index.words.term_matching import Matches
 from index.words.word_search import IdOrder, Reading, WordSearcher
@@ -104,6 +104,10 @@ class NoWords(WordSearcher):
     def read(self, text: str, options: ReadingOptions = EXACTLY) -> Reading:
         """Return the words of a query."""
         return self._wrapped.read(text, options)
+
+    def number(self, text: str) -> Words:
+        """Return no words, so that no title is a query."""
+        return np.empty(0, np.uint32)
 
 
 class WithoutSequence(Generation):

@@ -39,7 +39,7 @@ def judged_herbs(client: httpx.Client) -> list[dict[str, Any]]:
     """Create a collection in which untrained search is wrong; return judgments that correct it."""
     path = "/v1/collections/herbs"
     client.put(path, json={}).raise_for_status()
-    right = [{"id": herb, "title": herb, "text": f"leaf {at}"} for at, herb in enumerate(HERBS)]
+    right = [{"id": herb, "title": f"{herb} seeds", "text": f"leaf {at}"} for at, herb in enumerate(HERBS)]
     wrong = [{"id": f"{herb}-1", "title": "soil", "text": f"{herb} {herb}"} for herb in HERBS]
     client.post(f"{path}/documents?wait=600", json={"documents": [*right, *wrong]}).raise_for_status()
     return [{"query": herb, "document_id": herb, "rating": 4} for herb in HERBS]
