@@ -95,7 +95,7 @@ def test_a_judgment_raises_its_document_by_its_rating(garden: CollectionClient) 
 
 
 def herbarium(client: TestClient, name: str, decoys: bool) -> CollectionClient:
-    """Return a collection in which each herb has a document with its name as title, judged as relevant for its name.
+    """Return a collection in which each herb has a document with its name in the title, judged relevant for its name.
 
     With decoys, other documents repeat the name in their text, so that an untrained search ranks them first: a model
     must learn that titles are better evidence than texts.
@@ -104,7 +104,7 @@ def herbarium(client: TestClient, name: str, decoys: bool) -> CollectionClient:
     noise = [f"{a} {b} {c}" for a in NOISE for b in NOISE for c in NOISE if a < b < c]
     documents = []
     for at, herb in enumerate(HERBS):
-        documents.append({"id": herb, "title": herb, "text": noise[at]})
+        documents.append({"id": herb, "title": f"{herb} spice", "text": noise[at]})
         if decoys:
             documents += [
                 {"id": f"{herb}-{n}", "title": noise[-at - n - 1], "text": f"{herb} {herb} {herb}"} for n in range(2)

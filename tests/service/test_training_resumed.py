@@ -44,11 +44,11 @@ linux = pytest.mark.skipif(not LOCKS.is_file(), reason="reads processes from /pr
 
 @pytest.fixture(scope="module")
 def untrained(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A data directory with feedback: the judged documents have the herb as title, the others have it in their text."""
+    """A data directory with feedback: judged documents have the herb in their title, the others have it in their text."""
     data = tmp_path_factory.mktemp("untrained") / "data"
     with opened(data) as client:
         herbs = create(client, NAME)
-        herbs.add(*({"id": herb, "title": herb, "text": f"leaf {at}"} for at, herb in enumerate(HERBS)))
+        herbs.add(*({"id": herb, "title": f"{herb} seeds", "text": f"leaf {at}"} for at, herb in enumerate(HERBS)))
         herbs.add(*({"id": f"{herb}-1", "title": "soil", "text": f"{herb} {herb}"} for herb in HERBS))
         herbs.post("judgments", {"judgments": [judgment(herb) for herb in HERBS if herb != CLICKED]})
         herbs.act(CLICKED, query_id=herbs.search(CLICKED)["query_id"], position=1)
