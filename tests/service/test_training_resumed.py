@@ -44,7 +44,7 @@ linux = pytest.mark.skipif(not LOCKS.is_file(), reason="reads processes from /pr
 
 @pytest.fixture(scope="module")
 def untrained(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A data directory with feedback: judged documents have the herb in their title, the others have it in their text."""
+    """A data directory with feedback: judged documents have the herb in their title, others have it in their text."""
     data = tmp_path_factory.mktemp("untrained") / "data"
     with opened(data) as client:
         herbs = create(client, NAME)
