@@ -46,9 +46,9 @@ from index.learning.config import FitConfig
 from index.learning.fit import fit
 from index.memory.memory import Memory
 from index.ranking.attention import AttentionHead
-from index.records import Floats, Ints, KeyKind
+from index.records import Floats, Ints, KeyKind, Mask
 from index.storage.checksum_guard import ChecksumGuard
-from index.words.query_words import QueryWords, Words
+from index.words.query_words import QueryWords
 from index.words.reading_options import EXACTLY, ReadingOptions
 from index.words.term_matching import Matches
 from index.words.word_search import IdOrder, Reading, WordSearcher
@@ -105,13 +105,17 @@ class NoWords(WordSearcher):
         """Return the words of a query."""
         return self._wrapped.read(text, options)
 
-    def number(self, text: str) -> Words:
-        """Return no words, so that no title is a query."""
-        return np.empty(0, np.uint32)
+
+class WithoutTitles(Generation):
+    """A generation in which no title is a query."""
+
+    def titled(self, text: str, doc_indices: Ints) -> Mask:
+        """Return False for all documents (n,)."""
+        return np.zeros(len(doc_indices), np.bool_)
 
 
-class WithoutSequence(Generation):
-    """A generation that ignores the order of words: coverage, proximity and phrase are 0 everywhere."""
+class WithoutSequence(WithoutTitles):
+    """A generation that ignores the order of words: coverage, proximity and phrase are 0, and no title is a query."""
 
     def match(
         self,
@@ -125,9 +129,18 @@ class WithoutSequence(Generation):
         return scores, Matches(*(np.zeros_like(one) for one in matches)), signals
 
 
+def without_titles(generation: Generation) -> Generation:
+    """Return a generation without the rule that exact titles come first."""
+    return _as_kind(WithoutTitles, generation)
+
+
 def without_sequence(generation: Generation) -> Generation:
-    """Return a generation without coverage, proximity and phrase."""
-    return WithoutSequence(**{one.name: getattr(generation, one.name) for one in fields(generation)})
+    """Return a generation without coverage, proximity, phrase and exact titles."""
+    return _as_kind(WithoutSequence, generation)
+
+
+def _as_kind(kind: type[Generation], generation: Generation) -> Generation:
+    return kind(**{one.name: getattr(generation, one.name) for one in fields(generation)})
 
 
 def without_words(generation: Generation) -> Generation:

@@ -5,17 +5,17 @@
 The searches are at most 500 titles of each set that has titles, drawn from those that one document alone has, as BM25
 compares words. Compared are the share of searches whose first document is the one with the title, and the mean
 reciprocal rank: with the rule that exact titles come first, without it, and in the modes `words` (BM25) and `dense`.
-`trained` is the head of a training run on all train judgments, whether it is promoted or not. The last column is
-nDCG@10 of the judged queries whose words are a title, with the rule minus without it.
+`trained` is the head of a training run on all train judgments, whether it is promoted or not. `judged` has nDCG@10 of
+the judged queries whose words are a title, with the rule minus without it.
 """
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import fields
 from typing import Any
 
 import numpy as np
 
+from benchmarks.ablations import without_titles
 from benchmarks.measurements import MEASURES
 from benchmarks.result_file import publish
 from benchmarks.vectors import CachedEncoder, converted_encoder
@@ -29,18 +29,9 @@ from index.learning.held_out import sample
 from index.ranking.attention import AttentionHead
 from index.ranking.retrieval import Mode, Query, as_searched
 from index.ranking.search import Ranking, search
-from index.records import Ints, Mask
 
 DEEPEST = 100
 """A document below this rank counts as not found."""
-
-
-class WithoutTitles(Generation):
-    """A generation in which no title is a query."""
-
-    def titled(self, text: str, doc_indices: Ints) -> Mask:
-        """Return False for all documents (n,)."""
-        return np.zeros(len(doc_indices), np.bool_)
 
 
 class Searches:
@@ -48,7 +39,7 @@ class Searches:
 
     def __init__(self, bench: Bench, encoder: Encoder) -> None:
         self._bench, self._encoder = bench, encoder
-        self.plain = WithoutTitles(**{one.name: getattr(bench.generation, one.name) for one in fields(Generation)})
+        self.plain = without_titles(bench.generation)
 
     def ranking(self, generation: Generation, head: AttentionHead, text: str, mode: Mode = Mode.HYBRID) -> Ranking:
         """Return the ranking of a text as a search of the service has it."""
@@ -60,10 +51,11 @@ class Searches:
         best = self.ranking(generation, head, text, mode).doc_indices[:DEEPEST]
         return [self._bench.ids[str(row)] for row in generation.rows[best]]
 
-    def found(self, titles: Mapping[str, str], *asked: Any) -> dict[str, float]:
+    def found(
+        self, titles: Mapping[str, str], generation: Generation, head: AttentionHead, mode: Mode = Mode.HYBRID
+    ) -> dict[str, float]:
         """Return the share of the titles whose document is first, and the mean reciprocal rank."""
-        generation, head, *mode = asked
-        ranked = {id: self.ids(generation, head, title, *mode) for id, title in titles.items()}
+        ranked = {id: self.ids(generation, head, title, mode) for id, title in titles.items()}
         reciprocal = [1 / (ids.index(id) + 1) if id in ids else 0.0 for id, ids in ranked.items()]
         return {
             "first": round(float(np.mean(np.equal(reciprocal, 1.0))), 4),
@@ -110,10 +102,10 @@ def measure(bench: Bench, encoder: Encoder, titles: Mapping[str, str], seed: int
         "untrained, without the rule": (searches.plain, bench.champion),
         "trained": (bench.generation, trained),
         "trained, without the rule": (searches.plain, trained),
-        "words (BM25)": (bench.generation, bench.champion, Mode.WORDS),
-        "dense": (bench.generation, bench.champion, Mode.DENSE),
     }
-    found = {name: searches.found(titles, *asked) for name, asked in systems.items()}
+    found = {name: searches.found(titles, generation, head) for name, (generation, head) in systems.items()}
+    for name, mode in (("words (BM25)", Mode.WORDS), ("dense", Mode.DENSE)):
+        found[name] = searches.found(titles, bench.generation, bench.champion, mode)
     return {"titles": len(titles), "systems": found, "judged": searches.gain(bench.champion)}
 
 
@@ -121,6 +113,8 @@ def measured_sets(options: Any, seed: int) -> Iterator[tuple[str, dict[str, Any]
     """Yield the name and the figures of each set in which titles belong to one document."""
     encoder = CachedEncoder(converted_encoder(DEFAULT_MODEL))
     for one in sets(options.data, options.sets):
+        if not any(document["title"] for document in one.documents):
+            continue
         with loaded(one, encoder, []) as bench:
             if titles := single_titles(bench, options.queries, seed):
                 yield one.name, measure(bench, encoder, titles, seed)

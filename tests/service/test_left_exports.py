@@ -5,9 +5,8 @@ from collections.abc import Callable, Generator, Iterator
 
 import pytest
 
-from tests.service.client import DEADLINE_SECONDS
+from tests.service.client import DEADLINE_SECONDS, until
 from tests.service.server import Server, connected, server_of
-from tests.service.test_connection import until
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ import pytest
 
 from service.http.connection import Patience
 from service.http.presence import CONNECTION
-from tests.service.client import DEADLINE_SECONDS
+from tests.service.client import DEADLINE_SECONDS, until
 from tests.service.server import Server, closed, connected
 from tests.service.test_connection import (
     ANSWERED_EARLY,
@@ -23,7 +23,6 @@ from tests.service.test_connection import (
     hold,
     server,
     servers,
-    until,
 )
 
 __all__ = ["client", "server", "servers"]

@@ -29,6 +29,10 @@ TEXTS = {
 DOCUMENTS = [
     replace(written(row, text, NOUNS[row * 3 % 10]), id=f"tree {row * 37 % 61}") for row, text in TEXTS.items()
 ]
+TITLE = "old garden and park"
+RIVAL = f"{TITLE}, {TITLE}: the {TITLE}"
+DOCUMENTS += [written(row, f"{RIVAL} {row}", RIVAL) for row in range(61, 64)]
+DOCUMENTS += [written(64, "It opens in spring and closes in autumn. " * 20, TITLE)]
 REMOVED = (7, 8, 30)
 MEMORY = [remembered(n, row, text) for n, (row, text) in enumerate([(5, "old oak"), (9, "old oak"), (12, "elm tree")])]
 RATED = [
@@ -49,7 +53,15 @@ HEADS = {
     "with trees": AttentionHead(CONFIG).grown(TREE),
     "with two heads": AttentionHead(replace(CONFIG, heads=2, form="cosine")),
 }
-QUERIES = ("old oak", "elm tree", "a fir", "OAK!", "the maple by the rivr", "unknown words alone", "very very old park")
+QUERIES = (
+    "old oak",
+    "elm tree",
+    "a fir",
+    TITLE.upper(),
+    "the maple by the rivr",
+    "unknown words alone",
+    "very very old park",
+)
 OPTIONS = ReadingOptions(typos=True)
 TYPED = ReadingOptions(typos=True, prefix=True)
 
