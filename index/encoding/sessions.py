@@ -19,9 +19,11 @@ INPUTS = ("input_ids", "attention_mask")
 OUTPUT = "vector"
 OPENVINO_REPORTS = "openvino_telemetry"
 """The package by which OpenVINO sends usage reports. OpenVINO has a substitute that sends nothing."""
-KEPT_KERNELS = 100
-"""Kernels that OpenVINO keeps. It makes some for each new shape (B, T) of texts, in less than a millisecond. By default
-it keeps 5,000 of them, and its memory grows by 1.3 to 1.7 MiB with each (docs/experiments.md)."""
+KEPT_KERNELS = 32
+"""Kernels that OpenVINO keeps. It makes some for each new shape (B, T) of texts, in 5 to 16 ms. By default it keeps
+5,000 of them, and its memory grows by .7 to 1.7 MiB with each shape (docs/experiments.md)."""
+ONEDNN_KEPT = "ONEDNN_PRIMITIVE_CACHE_CAPACITY"
+"""How many of them oneDNN, the library below OpenVINO, keeps besides: by default 1,024, and so those of every shape."""
 
 Tokens = NDArray[np.int64]
 Session = Callable[[Tokens, Tokens], Floats]
@@ -34,6 +36,8 @@ def openvino_session(model: Path, threads: int, precision: str) -> Session:
     OpenVINO reads the ONNX file directly; its converter is not used.
     """
     openvino = openvino_runtime()
+    if ONEDNN_KEPT not in os.environ:
+        os.putenv(ONEDNN_KEPT, "0")  # read once, when the first model is compiled
     options = {
         "INFERENCE_NUM_THREADS": threads,
         "INFERENCE_PRECISION_HINT": "bf16" if precision == "bf16" else "f32",
