@@ -40,9 +40,12 @@ def list_models(
 
 
 def held_out(model: Mapping[str, Any], measure: str) -> str | None:
-    """Return a model's measure on held-out queries, and its difference to the champion at that time."""
+    """Return a model's measure on held-out queries, and its difference to the champion at that time.
+
+    None: it has no report, or no query was measured.
+    """
     found = ((model.get("report") or {}).get("held_out") or {}).get(measure)
-    return f"{found['b']:.4f} ({found['difference']:+.4f})" if found else None
+    return f"{found['b']:.4f} ({found['difference']:+.4f})" if found and found["queries"] else None
 
 
 @models.command("show")

@@ -3,7 +3,7 @@
 import pytest
 
 from service.cli import reports, show
-from service.cli.models import side_by_side
+from service.cli.models import held_out, side_by_side
 
 REPORT = {
     "held_out": {"nDCG@10": {"b": 0.6}},
@@ -41,6 +41,12 @@ def test_every_part_of_the_evidence_is_shown_with_its_weight() -> None:
     assert reports.scalars(REPORT) == {"form": "bilinear", **weights, "null": [0.1, 0.2, 0.3], "hop": 0.2}
     compared = side_by_side({"report": REPORT, "created_at": "2026-09-20"})
     assert compared.items() >= (weights | {"held-out nDCG@10": 0.6}).items()
+
+
+@pytest.mark.parametrize(("queries", "shown"), [(30, "0.6000 (+0.0200)"), (0, None)])
+def test_a_measure_without_queries_is_not_shown(queries: int, shown: str | None) -> None:
+    found = {"b": 0.6 if queries else 0.0, "difference": 0.02 if queries else 0.0, "queries": queries}
+    assert held_out({"report": {"held_out": {"nDCG@10": found}}}, "nDCG@10") == shown
 
 
 @pytest.mark.parametrize("name", ["birth", "initial"])
