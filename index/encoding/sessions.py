@@ -36,8 +36,7 @@ def openvino_session(model: Path, threads: int, precision: str) -> Session:
     OpenVINO reads the ONNX file directly; its converter is not used.
     """
     openvino = openvino_runtime()
-    if ONEDNN_KEPT not in os.environ:
-        os.putenv(ONEDNN_KEPT, "0")  # read once, when the first model is compiled
+    os.putenv(ONEDNN_KEPT, "0")  # read once, when the first model is compiled
     options = {
         "INFERENCE_NUM_THREADS": threads,
         "INFERENCE_PRECISION_HINT": "bf16" if precision == "bf16" else "f32",

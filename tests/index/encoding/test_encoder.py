@@ -161,7 +161,7 @@ def private_mib():
 
 if sys.argv[2:] == ["all"]:
     sessions.KEPT_KERNELS = 5000
-    os.environ[sessions.ONEDNN_KEPT] = "1024"
+    os.putenv = lambda *_: None
 run = sessions.openvino_session(Path(sys.argv[1]), 1, "fp32")
 
 def encode(lengths):
