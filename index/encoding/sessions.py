@@ -20,7 +20,7 @@ OUTPUT = "vector"
 OPENVINO_REPORTS = "openvino_telemetry"
 """The package by which OpenVINO sends usage reports. OpenVINO has a substitute that sends nothing."""
 KEPT_KERNELS = 32
-"""Kernels that OpenVINO keeps. It makes some for each new shape (B, T) of texts, in 5 to 16 ms. By default it keeps
+"""Kernels that OpenVINO keeps. It makes some for each new shape (B, T) of texts, in 5 to 15 ms. By default it keeps
 5,000 of them, and its memory grows by .7 to 1.7 MiB with each shape (docs/experiments.md)."""
 ONEDNN_KEPT = "ONEDNN_PRIMITIVE_CACHE_CAPACITY"
 """How many of them oneDNN, the library below OpenVINO, keeps besides: by default 1,024, and so those of every shape."""
