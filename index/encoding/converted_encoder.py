@@ -125,7 +125,7 @@ def batches(lengths: Sequence[int], texts: int, multiple: int) -> Iterator[list[
     """Yield batches of text numbers, for texts of these lengths in tokens, the longest texts first.
 
     The texts of a batch have the same length, rounded up to a multiple. The last texts of a length are divided into
-    powers of two: each new shape takes memory.
+    powers of two: kernels are made for each shape that did not come lately.
     """
     longest_first = sorted(range(len(lengths)), key=lambda at: -lengths[at])
     for length, same in groupby(longest_first, key=lambda at: -(-lengths[at] // multiple) * multiple):

@@ -40,12 +40,15 @@ def list_models(
 
 
 def held_out(model: Mapping[str, Any], measure: str) -> str | None:
-    """Return a model's measure on held-out queries, and its difference to the champion at that time.
+    """Return a model's measure on held-out queries, and its difference to the champion at that time, None without."""
+    found = _measured(model).get(measure)
+    return f"{found['b']:.4f} ({found['difference']:+.4f})" if found else None
 
-    None: it has no report, or no query was measured.
-    """
-    found = ((model.get("report") or {}).get("held_out") or {}).get(measure)
-    return f"{found['b']:.4f} ({found['difference']:+.4f})" if found and found["queries"] else None
+
+def _measured(model: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    """Return the comparisons on held-out queries by measure, none where no query was measured."""
+    held_out = (model.get("report") or {}).get("held_out") or {}
+    return {measure: found for measure, found in held_out.items() if found["queries"]}
 
 
 @models.command("show")
@@ -122,7 +125,7 @@ def side_by_side(model: Mapping[str, Any]) -> dict[str, Any]:
     report, lineage = model.get("report") or {}, model.get("lineage") or {}
     facts = {"kind": reports.shown_name(lineage.get("kind")), "parent": lineage.get("parent")}
     facts |= {"seed": lineage.get("seed"), "created": model["created_at"]}
-    facts |= {f"held-out {name}": found["b"] for name, found in (report.get("held_out") or {}).items()}
+    facts |= {f"held-out {name}": found["b"] for name, found in _measured(model).items()}
     return facts | reports.scalars(report)
 
 

@@ -6,7 +6,7 @@ from service.cli import reports, show
 from service.cli.models import held_out, side_by_side
 
 REPORT = {
-    "held_out": {"nDCG@10": {"b": 0.6}},
+    "held_out": {"nDCG@10": {"b": 0.6, "queries": 30}},
     "held_out_queries": {"test": 30, "cross_fitted": 10},
     "recipe": {"recipe": "gates", "epochs": 3, "reading": "naive", "optimism": 0.004, "skipped": ["rank", "full"]},
     "head": {"form": "bilinear", "beta": {"words": 0.25, "phrase": 0.5}, "null": [0.1, 0.2, 0.3], "hop": 0.2},
@@ -46,7 +46,9 @@ def test_every_part_of_the_evidence_is_shown_with_its_weight() -> None:
 @pytest.mark.parametrize(("queries", "shown"), [(30, "0.6000 (+0.0200)"), (0, None)])
 def test_a_measure_without_queries_is_not_shown(queries: int, shown: str | None) -> None:
     found = {"b": 0.6 if queries else 0.0, "difference": 0.02 if queries else 0.0, "queries": queries}
-    assert held_out({"report": {"held_out": {"nDCG@10": found}}}, "nDCG@10") == shown
+    model = {"report": {"held_out": {"nDCG@10": found}}, "created_at": "2026-09-20"}
+    assert held_out(model, "nDCG@10") == shown
+    assert ("held-out nDCG@10" in side_by_side(model)) == (shown is not None)
 
 
 @pytest.mark.parametrize("name", ["birth", "initial"])
