@@ -174,7 +174,7 @@ def _recipes_without(*names: str) -> tuple[str, ...]:
     return tuple(name for name in FitConfig.recipes if name not in names)
 
 
-UNTRAINED: Mapping[str, Any] = {"recipes": FitConfig.recipes[:1], "hops": (), "trees": ()}
+UNTRAINED: Mapping[str, Any] = {"recipes": FitConfig.recipes[:1], "hops": (), "trees": (), "priors": ()}
 """A fit that keeps the initial parameters."""
 VARIANTS = (
     Variant(WHOLE),

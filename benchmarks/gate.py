@@ -8,7 +8,8 @@ other weights draws the labels, and the champion is worse by a known number of p
 
 Trials, all choices and the gate run again for every draw, by the code of the service. A cheap configuration makes
 thousands of runs possible: the recipe `weights`, at most 4 epochs of 8 steps, 20 + 20 hard negatives, 0, 40 or 100
-trees, no second hop, no memory. What does not depend on the head is computed once (benchmarks/remembered_evidence.py).
+trees, priors of documents, no second hop, no memory. What does not depend on the head is computed once
+(benchmarks/remembered_evidence.py).
 """
 
 import argparse
@@ -124,7 +125,9 @@ class Simulation:
         found: list[dict[str, Any]] = []
         for night, size in enumerate(sizes):
             fitted = self._fitted(feedback[:size], row, night)
-            trained = fitted.report["recipe"]["recipe"] != "initial" or fitted.report["trees"]["chosen"] > 0
+            report = fitted.report
+            chosen = report["trees"]["chosen"] or report["priors"]["chosen"]
+            trained = report["recipe"]["recipe"] != "initial" or bool(chosen)
             gain = round(self._gain(memory, fitted.head, pool), 5) if trained else 0.0
             found.append(_record(fitted) | {"gain": gain})
             if fitted.decision.promote:

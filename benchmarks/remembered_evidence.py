@@ -16,7 +16,7 @@ from index.generation.generation import Generation
 from index.learning import examples, fit, held_out
 from index.learning.examples import Feedback
 from index.learning.held_out import ranked_rows as searched_rows
-from index.ranking.attention import AttentionHead, Candidates, without_keys
+from index.ranking.attention import Attention, AttentionHead, Candidates, without_keys
 from index.ranking.retrieval import CandidateSet, Query, assemble, retrieve
 from index.ranking.search import project
 from index.records import Floats, Ints
@@ -51,7 +51,7 @@ class RememberedEvidence:
             dense = head.dense(one.vector[None], inputs)
             self._evidence[one.query_key] = (found.doc_indices, dense, without_keys(inputs))
         indices, dense, inputs = self._evidence[one.query_key]
-        logits = head.with_trees(head.attend(dense, inputs), inputs).logits[0, :-1]
+        logits = _attended(head, dense, inputs).logits[0, :-1]
         order = np.lexsort((indices, -logits))
         return generation.rows[indices[order]], logits[order]
 
@@ -69,7 +69,7 @@ class RememberedEvidence:
                 self._batches.append(([one.doc_indices for one in sets], dense, without_keys(inputs)))
         found = []
         for indices, dense, inputs in self._batches:
-            attention = head.with_trees(head.attend(dense, inputs), inputs)
+            attention = _attended(head, dense, inputs)
             order = np.argsort(-attention.logits[:, :-1], axis=1, kind="stable")[:, :count]
             found += [generation.rows[own[best]].tolist() for own, best in zip(indices, order, strict=True)]
         return found
@@ -79,6 +79,11 @@ class RememberedEvidence:
         if head.hops:
             return searched_rows(generation, head, one)
         return [str(row) for row in self.ranked(generation, head, one)[0].tolist()]
+
+
+def _attended(head: AttentionHead, dense: Floats, inputs: Candidates) -> Attention:
+    """Return the attention of a head without a second hop for known dense evidence."""
+    return head.with_priors(head.with_trees(head.attend(dense, inputs), inputs), inputs)
 
 
 @contextmanager

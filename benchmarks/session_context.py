@@ -41,7 +41,7 @@ SHOP_SEED = 0
 SEARCHES = 3
 """Searches of a session."""
 WANTED, OTHER = 0.8, 0.05
-CONFIG = FitConfig(recipes=("initial", "weights"), hops=(), trees=())
+CONFIG = FitConfig(recipes=("initial", "weights"), hops=(), trees=(), priors=())
 
 
 def main() -> None:

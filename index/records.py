@@ -40,7 +40,7 @@ SIGNALS = ("title_coverage", "title_density", "title_bm25", "rarest", "best_matc
 """Features of a document for a query that only trees read; `index.words.document_signals` defines them."""
 
 FACTS = ("length", "rarest", "peaked")
-"""Features of a query alone, each in [0, 1]; `retrieval.query_facts` defines them."""
+"""Features of a query alone, each in [0, 1]; `word_evidence.query_facts` defines them."""
 
 
 @dataclass(frozen=True)

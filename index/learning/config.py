@@ -49,6 +49,8 @@ class FitConfig:
     """Values of g to try for the context."""
     trees: tuple[int, ...] = (40, 100)
     """Numbers of trees to try (`boosting`); none are fitted if it is empty."""
+    priors: tuple[float, ...] = (3.0, 1.0, 0.3)
+    """Penalties of the priors of documents to try (`prior_fit`); none are fitted if it is empty."""
     min_explored: int = 200
     """Least number of explored lists for the interpretation `explored`."""
     max_train_queries: int = 4_000

@@ -302,6 +302,7 @@ def _only(candidates: CandidateSet, doc_indices: Ints) -> CandidateSet:
         memory_same=candidates.memory_same[kept_memory],
         exact=(),  # the example's own query is excluded
         signals=None if candidates.signals is None else candidates.signals[keep],
+        id_order=None if candidates.id_order is None else candidates.id_order[keep],
     )
 
 

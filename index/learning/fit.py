@@ -31,6 +31,7 @@ from index.learning.held_out import Choices, compare_heads, sample, select_hop
 from index.learning.held_out_attention import attention_before_and_after
 from index.learning.model_selection import ClickInterpretations, Selection, select
 from index.learning.null_slot import calibrate_null
+from index.learning.prior_selection import select_priors
 from index.learning.trainer import run_trial
 from index.learning.tree_selection import select_trees
 from index.learning.trial_cache import TrialCache, fingerprint
@@ -79,7 +80,7 @@ def fit(
     for side, name in ((learn, "training"), (test, "held-out")):
         if not side:  # the text of a query decides on which side it is
             raise NotEnoughFeedback(0, 1, f"{name} queries with a confirmed document")
-    initial = replace(initial or champion.config, trees=0)
+    initial = replace(initial or champion.config, trees=0, priors=0)
     clicks = estimate_clicks([*learn, *silent], highest_hash(feedback))
     clicked = sum(one.shown is not None for one in learn)
     learn = sample(learn, config.max_train_queries, config.seed)
@@ -90,8 +91,11 @@ def fit(
     head = yield from _final(generation, interpretations, selection, initial, config)
     hop = yield from select_hop(generation, selection, learn, clicks, config)
     trees = yield from select_trees(generation, hop.applied(selection), interpretations, config)
-    choices = Choices(selection, hop, trees)
+    without_priors = trees.applied(hop.applied(selection))
+    priors = yield from select_priors(generation, without_priors, interpretations, config)
+    choices = Choices(selection, hop, trees, priors)
     grown = (head if hop.chosen is None else head.changed(hop=hop.chosen)).grown(trees.trees)
+    grown = grown.preferring(priors.priors)
     curve = clicks.examination.curve
     context = yield from select_context(generation, choices.applied, grown, learn, test, curve, config)
     grown = grown.changed(context=context.chosen)
@@ -110,6 +114,7 @@ def fit(
         "examination": clicks.as_dict() if clicked else None,
         "hop": hop.as_dict(),
         "trees": trees.as_dict(),
+        "priors": priors.as_dict(),
         "context": context.as_dict(),
         "held_out": {name: comparison.as_dict() for name, comparison in held_out.comparisons.items()},
         "held_out_queries": held_out.counts,
@@ -138,6 +143,7 @@ def describe(head: AttentionHead) -> dict[str, Any]:
         "value_change": round(float(np.linalg.norm(up)), 4) if (up := head.value_projection[0]) is not None else 0.0,
         "context": round(float(head.context), 4),
         "trees": len(head.trees),
+        "priors": len(head.priors),
         "query_change": round(float(np.linalg.norm(change)), 4),
     }
 

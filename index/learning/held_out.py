@@ -24,6 +24,7 @@ from index.learning.examples import Feedback
 from index.learning.held_out_attention import most_changed
 from index.learning.model_selection import Selection
 from index.learning.optimism import Counts, Gains, beats, means, once, optimism
+from index.learning.prior_selection import PriorChoice
 from index.learning.tree_selection import TreeChoice
 from index.ranking.attention import AttentionHead, initial_parameters
 from index.ranking.search import search
@@ -104,15 +105,17 @@ class Choices:
     selection: Selection
     hop: HopChoice
     trees: TreeChoice
+    priors: PriorChoice
 
     @property
     def applied(self) -> Selection:
-        """The selection whose heads have the second hop and the trees."""
-        return self.trees.applied(self.hop.applied(self.selection))
+        """The selection whose heads have the second hop, the trees and the priors."""
+        return self.priors.applied(self.trees.applied(self.hop.applied(self.selection)))
 
     def optimism(self, measure: str) -> float:
         """Return the overestimate of a measure's gain on these queries."""
-        return sum(choice.optimism.get(measure, 0.0) for choice in (self.selection, self.hop, self.trees))
+        choices = (self.selection, self.hop, self.trees, self.priors)
+        return sum(choice.optimism.get(measure, 0.0) for choice in choices)
 
 
 def select_hop(
@@ -269,7 +272,7 @@ def _cross_fitted(
     learned from no query.
     """
     selection = choices.applied
-    changed = selection.recipe.weights or challenger.hops or len(challenger.trees)
+    changed = selection.recipe.weights or challenger.hops or len(challenger.trees) or len(challenger.priors)
     if not changed or not is_untrained(champion):
         return []
     known = [(one, selection.head_for(one.query_key)) for one in learn]

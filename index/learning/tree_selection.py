@@ -9,23 +9,21 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from index.evaluation.measures import measure_run
 from index.generation.generation import Generation
 from index.learning.boosting import Scored, boost
-from index.learning.click_likelihood import CLICKS, ClickTable, click_counts
+from index.learning.click_likelihood import CLICKS
 from index.learning.config import FitConfig, Step
-from index.learning.examples import Example, fold_of, log_propensity
+from index.learning.examples import Example, fold_of
 from index.learning.model_selection import NDCG, ClickInterpretations, Selection
-from index.learning.optimism import Counts, Gains, beats, once, optimism
+from index.learning.optimism import once
+from index.learning.ordered_choice import Doubles, choose, overestimate
+from index.learning.validation_groups import groups_of, measure_logits
 from index.ranking.attention import AttentionHead
 from index.ranking.trees import Trees, no_trees
-from index.records import Floats
 
 MIN_QUERIES = 40
 """Least number of queries with a confirmed document that trees are fitted to."""
-Doubles = NDArray[np.float64]
 Measures = Mapping[int, Doubles]
 """Rounds of boosting -> nDCG@10 (queries,)."""
 
@@ -71,26 +69,32 @@ def select_trees(
     graded = "graded" in selection.recipe.readings
     if not config.trees or not graded or len(examples) < MIN_QUERIES or not selection.trials:
         return NO_TREES
-    groups = _groups(selection)
+    groups = groups_of(selection)
     parts = yield from _scored(generation, groups, examples)
     most, fitted = max(config.trees), []
     tried: dict[int, list[tuple[Doubles, Doubles]]] = {count: [] for count in (0, *config.trees)}
     for at, (inside, scored) in enumerate(parts[: len(groups)]):
         others = Scored.union([part for other, (_, part) in enumerate(parts) if other != at])
         fitted.append(boost(others, most, config.seed))
-        for count, values in tried.items():
-            values.append(_measured(generation, inside, scored, fitted[-1].first(count), interpretations))
+        for count, pairs in tried.items():
+            trees = fitted[-1].first(count)
+            logits = scored.logits + (trees(scored.features) if len(trees) else 0)
+            own = np.split(logits, np.cumsum(scored.counts)[:-1])
+            pairs.append(measure_logits(generation, inside, own, interpretations))
         yield Step("trees", len(groups) + at + 1, 2 * len(groups) + 1)
     measures, clicks = (
-        {count: np.concatenate([both[at] for both in values]) for count, values in tried.items()} for at in (0, 1)
+        {count: np.concatenate([pair[at] for pair in pairs]) for count, pairs in tried.items()} for at in (0, 1)
     )
-    count = sorted(measures)[_chosen(measures, once(len(measures[0])), config)[0]]
+    numbers = sorted(measures)
+    values, likelihood = ([of[count] for count in numbers] for of in (measures, clicks))
+    place = int(choose(values, once(len(measures[0])), config.error_share)[0])
+    count = numbers[place]
     final = fitted[0]
     if count and len(groups) > 1:
         final = boost(Scored.union([part for _, part in parts]), most, config.seed)
     by_fold = {fold: own.first(count) for (folds, _), own in zip(groups, fitted, strict=True) for fold in folds}
-    overestimate = _optimism(measures, clicks, count, config)
-    return TreeChoice(final.first(count), by_fold, measures, count, overestimate)
+    optimism = overestimate(values, {NDCG: values, CLICKS: likelihood}, place, config)
+    return TreeChoice(final.first(count), by_fold, measures, count, optimism)
 
 
 def _scored(
@@ -107,76 +111,3 @@ def _scored(
         rest = [one for one in examples if fold_of(one.feedback.query_key) not in folds]
         parts.append((rest, Scored.of(generation, head, rest)))
     return parts
-
-
-def _groups(selection: Selection) -> list[tuple[frozenset[int], AttentionHead]]:
-    """Return the folds that each trial of cross-validation left out, and its head."""
-    heads = {id(trial): trial.head for trial in selection.trials.values()}
-    return [
-        (frozenset(fold for fold, trial in selection.trials.items() if id(trial) == known), head)
-        for known, head in heads.items()
-    ]
-
-
-def _measured(
-    generation: Generation,
-    examples: Sequence[Example],
-    scored: Scored,
-    trees: Trees,
-    interpretations: ClickInterpretations,
-) -> tuple[Doubles, Doubles]:
-    """Return nDCG@10 and the log likelihood per click (queries,), by query key; NaN for queries without clicks.
-
-    nDCG@10 is over the candidates of each example; with clicks, over those that a list showed.
-    """
-    logits = scored.logits + (trees(scored.features) if len(trees) else 0)
-    run: dict[str, list[str]] = {}
-    shown: dict[str, Floats] = {}
-    clicks: dict[str, tuple[Floats, Doubles]] = {}
-    for example, own in zip(examples, np.split(logits, np.cumsum(scored.counts)[:-1]), strict=True):
-        query = example.feedback.query_key
-        order = np.argsort(-own, kind="stable")
-        rows = generation.rows[example.candidates.doc_indices[order]]
-        clicked = interpretations.clicked.get(query)
-        if clicked is not None:
-            known = np.asarray([row in (clicked.shown or {}) for row in rows.tolist()], np.bool_)
-            order, rows = order[known], rows[known]
-            counts = click_counts(clicked, rows.tolist())
-            if counts.any():
-                clicks[query] = log_propensity(clicked.shown, interpretations.curve, rows), counts
-                shown[query] = own[order]
-        run[query] = [str(row) for row in rows[:10].tolist()]
-    qrels = {query: interpretations.qrels[query] for query in run}
-    ndcg = measure_run(run, qrels, [NDCG])[NDCG]
-    likelihood = ClickTable.of(clicks).likelihoods(shown)
-    return _by_query(ndcg, sorted(ndcg)), _by_query(likelihood, sorted(ndcg))
-
-
-def _by_query(measured: Mapping[str, float], queries: Sequence[str]) -> Doubles:
-    return np.asarray([measured.get(query, np.nan) for query in queries], np.float64)
-
-
-def _chosen(measures: Measures, counts: Counts, config: FitConfig) -> NDArray[np.int64]:
-    """Return for each sample the place of the chosen number of trees: each more must beat the number chosen before."""
-    values = np.stack([measures[count] for count in sorted(measures)])
-    chosen = np.zeros(len(counts), np.int64)
-    for at in range(1, len(values)):
-        chosen = np.where(beats(values[at] - values[chosen], counts, config.error_share), at, chosen)
-    return chosen
-
-
-def _optimism(measures: Measures, clicks: Measures, chosen: int, config: FitConfig) -> dict[str, float]:
-    """Return measure -> the overestimate of its gain by a choice that `measures` decide."""
-    numbers = sorted(measures)
-    gains = {
-        name: np.stack([of[count] - of[0] for count in numbers]) for name, of in ((NDCG, measures), (CLICKS, clicks))
-    }
-    if not chosen:
-        return dict.fromkeys(gains, 0.0)
-
-    def repeated(counts: Counts) -> Gains:
-        selected = _chosen(measures, counts, config)
-        return {name: gain[selected] for name, gain in gains.items()}
-
-    at = numbers.index(chosen)
-    return optimism({name: gain[at] for name, gain in gains.items()}, repeated, config.seed)

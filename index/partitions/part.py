@@ -14,7 +14,6 @@ from index.candidates.distinct import distinct
 from index.generation.generation import Generation
 from index.ranking.attention import DENSE, AttentionHead
 from index.ranking.retrieval import (
-    PEAK_DEPTH,
     CandidateSet,
     Mode,
     Query,
@@ -25,6 +24,7 @@ from index.ranking.retrieval import (
     read_query,
     titled_by,
 )
+from index.ranking.word_evidence import PEAK_DEPTH
 from index.ranking.word_scores import best_scored, bm25_scores
 from index.records import FACTS, LEXICAL, SIGNALS, Floats, Ints, Mask
 from index.words.query_words import Source

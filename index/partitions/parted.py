@@ -17,16 +17,14 @@ from index.candidates.distinct import distinct
 from index.partitions.part import MATCHES, Nominations, PartEvidence, Scored
 from index.ranking.attention import DENSE, Candidates
 from index.ranking.retrieval import (
-    PEAK_DEPTH,
     CandidateSet,
     Mode,
     Query,
     memory_arrays,
-    query_facts,
     trust_of,
-    word_parts,
 )
 from index.ranking.search import Gathered
+from index.ranking.word_evidence import PEAK_DEPTH, query_facts, word_parts
 from index.records import FACTS, LEXICAL, SIGNALS, Floats, Ints
 from index.words.query_words import Source
 
@@ -168,6 +166,7 @@ def _candidates(query: Query, evidence: PartEvidence, best: Floats, exact: Score
         exact=tuple(zip(places.tolist(), exact.scores[is_there].tolist(), strict=True)),
         signals=evidence.signals,
         titled=evidence.titled,
+        id_order=evidence.id_order,
     )
 
 
@@ -187,6 +186,7 @@ def _inputs(candidates: CandidateSet, evidence: PartEvidence) -> Candidates:
         values=None if evidence.values is None else evidence.values[None],
         trust=None if candidates.trust == 1 else np.asarray([candidates.trust], np.float32),
         signals=None if candidates.signals is None else candidates.signals[None],
+        id_order=evidence.id_order[None],
     )
 
 

@@ -19,19 +19,23 @@ from typing import Any
 
 import numpy as np
 
-from index.ranking.array_api import Array, logsumexp, namespace, number, softmax
+from index.ranking.array_api import Array, namespace, number, softmax
 from index.ranking.context import drawn
 from index.ranking.normalisers import NORMALISERS, masked, soft_maximum
+from index.ranking.null_logit import null_logit
 from index.ranking.past_queries import compressed, confirmed
+from index.ranking.priors import NAMES, Priors, no_priors
 from index.ranking.score_functions import FORMS, Score
 from index.ranking.second_hop import DOWN, UP, answer_without_null, initial_projection, moved
 from index.ranking.trees import SHAPES, Trees, no_trees, tree_features
+from index.ranking.word_balance import word_factor
 from index.records import FACTS, LEXICAL, OWN_KINDS, Floats
 
 EVIDENCE = (*(kind.label for kind in OWN_KINDS), *LEXICAL, "memory")
 """The parts of a logit with a learned weight."""
-PARTS = (*EVIDENCE, "trees")
-"""The parts of a logit, in the order of the last axis of `Attention.parts`; a head without trees lacks the last."""
+PARTS = (*EVIDENCE, "trees", "prior")
+"""The parts of a logit, in the order of the last axis of `Attention.parts`. A head without priors lacks the last, a
+head without trees and priors both."""
 DENSE = len(OWN_KINDS)
 PASSAGE = EVIDENCE.index("passage")
 COVERAGE = LEXICAL.index("coverage")
@@ -78,6 +82,8 @@ class HeadConfig:
     """Seed of the random directions in which a form learns. An untrained head does not depend on it."""
     trees: int = 0
     """T, the number of regression trees over the evidence (`index.ranking.trees`)."""
+    priors: int = 0
+    """P, the number of documents with a prior (`index.ranking.priors`)."""
     value_rank: int = 0
     """Rank of the value projection of the second hop (`index.ranking.second_hop`); 0: W_v = 1."""
 
@@ -92,7 +98,8 @@ class Candidates:
     signed. values (B, N, V): 0 in empty slots; None if there is no second hop. trust (B,): factor of the dense evidence
     of a query whose text is not finished; None: 1. signals (B, N, len(SIGNALS)): what trees read besides the evidence;
     None for training and for a head without trees. same_slot, same_weight (S,): the past queries with the words of the
-    query itself, which `same_words` reads; None: there are none, as in training.
+    query itself, which `same_words` reads; None: there are none, as in training. id_order (B, N) bytes: the ids of the
+    documents (`index.generation.columns.id_order`), which priors read; None where tensors are trained.
     """
 
     keys: Array
@@ -111,6 +118,7 @@ class Candidates:
     signals: Array | None = None
     same_slot: Array | None = None
     same_weight: Array | None = None
+    id_order: Array | None = None
 
 
 @dataclass(frozen=True)
@@ -159,6 +167,7 @@ class AttentionHead:
         self.null = values["null"]
         self.balance = values["balance"]
         self.trees = Trees(*(np.asarray(values[f"trees.{name}"]) for name in SHAPES)) if config.trees else no_trees()
+        self.priors = Priors(*(values[f"priors.{name}"] for name in NAMES)) if config.priors else no_priors()
         self._parameters = values
 
     @property
@@ -185,6 +194,12 @@ class AttentionHead:
         others = {name: value for name, value in self._parameters.items() if not name.startswith("trees.")}
         parameters = others | (trees.parameters() if len(trees) else {})
         return AttentionHead(replace(self.config, trees=len(trees)), parameters)
+
+    def preferring(self, priors: Priors) -> "AttentionHead":
+        """Return the head with these priors instead of its own."""
+        others = {name: value for name, value in self._parameters.items() if not name.startswith("priors.")}
+        parameters = others | (priors.parameters() if len(priors) else {})
+        return AttentionHead(replace(self.config, priors=len(priors)), parameters)
 
     def with_null(self, null: tuple[float, float, float], calibrated: bool = True) -> "AttentionHead":
         """Return a head with this offset, slope and peak of the null slot, as parameter and in its configuration.
@@ -213,8 +228,9 @@ class AttentionHead:
         return self.score.search_vectors(query)
 
     def __call__(self, query: Array, candidates: Candidates) -> Attention:
-        """Return the attention of queries (B, D) over their candidates, after second hop and trees if they are on."""
-        return self.with_trees(self.attend(self.dense_after_hop(query, candidates), candidates), candidates)
+        """Return the attention of queries (B, D) over their candidates: second hop, trees and priors if they are on."""
+        attention = self.attend(self.dense_after_hop(query, candidates), candidates)
+        return self.with_priors(self.with_trees(attention, candidates), candidates)
 
     def dense_after_hop(self, query: Array, candidates: Candidates) -> Array:
         """Return the dense evidence (B, N, DENSE) of queries (B, D), moved by the second hop if it is on."""
@@ -259,7 +275,7 @@ class AttentionHead:
         """
         xp = namespace(scores)
         scores = masked(scores, mask)
-        logits = xp.concat([scores, self._null_logit(scores)[:, None]], axis=1)
+        logits = xp.concat([scores, null_logit(self.null, scores)[:, None]], axis=1)
         mask = xp.concat([mask, xp.ones((len(scores), 1), dtype=xp.bool)], axis=1)
         return logits, NORMALISERS[self.config.normaliser](logits, mask)
 
@@ -285,6 +301,13 @@ class AttentionHead:
         boost[mask] = self.trees(self.tree_features(attention, candidates)[mask])
         return self.raised(attention, "trees", boost, candidates.mask)
 
+    def with_priors(self, attention: Attention, candidates: Candidates) -> Attention:
+        """Return the attention with the priors of the documents as part `prior`; without priors as it is."""
+        if not len(self.priors):
+            return attention
+        assert candidates.id_order is not None, "priors need the ids of the documents"
+        return self.raised(attention, "prior", self.priors(candidates.id_order), candidates.mask)
+
     def tree_features(self, attention: Attention, candidates: Candidates) -> Floats:
         """Return the features (B, N, F) of the candidates that the trees read."""
         assert candidates.signals is not None
@@ -299,20 +322,11 @@ class AttentionHead:
     def word_factor(self, dense: Array, candidates: Candidates) -> Array:
         """Return the factor (B,) on the weights of the word parts, for dense evidence (B, N, DENSE), N > 0.
 
-        exp tanh(b_0 + b_1 p + b_2 c + b_3 l), between 1/e and e: p is the best passage score of a candidate, c the best
-        coverage, l the fact `length`. A near passage without the words of the query speaks for meaning, covered words
-        without a near passage speak for words. Without dense evidence, as in a search by words alone, it is 1.
+        A near passage without the words of the query speaks for meaning, covered words without a near passage speak for
+        words (`word_balance.word_factor`).
         """
-        xp = namespace(dense)
-        mask = candidates.mask
-        passage = xp.max(masked(dense[..., PASSAGE], mask), axis=1)
-        coverage = xp.max(xp.where(mask, candidates.words[..., COVERAGE], 0.0), axis=1)
-        known = xp.isfinite(passage) & xp.any(dense[..., PASSAGE] != 0, axis=1)
-        constant, by_passage, by_coverage, by_length = (self.balance[at] for at in range(4))
-        passage = xp.where(known, passage, 0.0)
-        length = candidates.facts[:, LENGTH]
-        odds = constant + by_passage * passage + by_coverage * coverage + by_length * length
-        return xp.exp(xp.tanh(xp.where(known, odds, 0.0)))
+        passage, coverage = dense[..., PASSAGE], candidates.words[..., COVERAGE]
+        return word_factor(self.balance, passage, coverage, candidates.facts[:, LENGTH], candidates.mask)
 
     def dense(self, query: Array, candidates: Candidates) -> Array:
         """Return the pooled score of each own kind (B, N, DENSE), averaged over heads by the weights of the head gate.
@@ -338,22 +352,6 @@ class AttentionHead:
         memory = compressed(confirmed(*past, batch * documents, self.log_memory_sharpness), self.log_memory_gain)
         return namespace(memory).reshape(memory, (batch, documents))
 
-    def _null_logit(self, scores: Array) -> Array:
-        """Return the null slot's logit (B,): L + offset - slope L - peak p for L = logsumexp of the scores (B, N).
-
-        p is the largest weight among the candidates without the null slot. The weight of the null slot is then
-        sigmoid(offset - slope L - peak p), as `null_calibration.fit_null` fits it. Without candidates it is 1.
-        """
-        xp = namespace(scores)
-        offset, slope, peak = self.null[0], self.null[1], self.null[2]
-        if not scores.shape[1]:
-            return xp.sum(scores, axis=1) + offset
-        total = logsumexp(scores)
-        found = xp.isfinite(total)
-        total = xp.where(found, total, 0.0)
-        largest = xp.where(found, xp.exp(xp.max(scores, axis=1) - total), 0.0)
-        return offset + (1 - slope) * total - peak * largest
-
 
 def initial_parameters(config: HeadConfig) -> dict[str, Floats]:
     """Return the initial parameters of a head by name, with the prefix `score.` for those of its form.
@@ -376,7 +374,8 @@ def initial_parameters(config: HeadConfig) -> dict[str, Floats]:
     score = FORMS[config.form].initial(config.dim, config.rank, config.heads, np.random.default_rng(config.seed))
     values |= no_trees(config.trees).parameters() if config.trees else {}
     values |= initial_projection(config.dim, config.value_rank, config.seed)
-    own = {name: np.asarray(value, np.float32) for name, value in values.items()}
+    own: dict[str, Any] = {name: np.asarray(value, np.float32) for name, value in values.items()}
+    own |= no_priors(config.priors).parameters() if config.priors else {}
     return own | {f"{SCORE_PREFIX}{name}": value for name, value in score.items()}
 
 

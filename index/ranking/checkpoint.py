@@ -14,14 +14,15 @@ from safetensors.numpy import load, save
 
 from index.errors import DamagedFile
 from index.ranking.attention import EVIDENCE, AttentionHead, HeadConfig, initial_parameters
+from index.ranking.priors import DTYPES
 from index.records import Floats
 from index.storage.files import MANIFEST, check_files, manifest_of, read_files, sync_directory, write_atomically
 
 WEIGHTS = "head.safetensors"
-FORMAT = 6
+FORMAT = 7
 """Version of the tensor layout. Version 1 has five parts of evidence, one form of attention and a scalar null slot;
 version 2 has no corrected and no completed words; version 3 has no balance of words and meaning; version 4 has no
-context; version 5 has no rank of values."""
+context; version 5 has no rank of values; version 6 has no priors."""
 LACKED = {"balance": (4, (len(HeadConfig.balance),)), "context": (5, ())}
 """Parameter -> the first format that has it, and its shape. It is 0 in models of older formats."""
 EVIDENCE_OF_FORMAT = {
@@ -73,8 +74,8 @@ def head_of_files(files: Mapping[str, bytes]) -> AttentionHead:
             raise ValueError(f"unknown format {version}")
         lacked = {name: shape for name, (first, shape) in LACKED.items() if version < first}
         tensors = {name: np.zeros(shape, np.float32) for name, shape in lacked.items()} | tensors
-        if any(value.dtype != np.float32 for value in tensors.values()):
-            raise ValueError("a tensor is not float32")
+        if any(value.dtype != DTYPES.get(name, np.float32) for name, value in tensors.items()):
+            raise ValueError("a tensor has another type of numbers")
         for value in tensors.values():
             value.flags.writeable = False  # concurrent searches share the tensors
         return AttentionHead(HeadConfig(**{key: _tuple(value) for key, value in config.items()}), tensors)

@@ -4,7 +4,6 @@ Sees one generation and one query, and of the model only the search vectors. Eve
 document found by words alone also gets its exact dense evidence.
 """
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -12,27 +11,24 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from index.candidates.base import MISSING
 from index.candidates.distinct import distinct
+from index.generation.columns import ID_ORDER
 from index.generation.generation import Generation
 from index.memory.query_key import as_query_key
 from index.ranking.attention import Candidates
+from index.ranking.word_evidence import PEAK_DEPTH, query_facts, word_parts
 from index.ranking.word_scores import best_scored, bm25_scores, found_by_words
 from index.records import FACTS, LEXICAL, SIGNALS, EncodedQuery, Floats, Ints, Mask
-from index.words.query_words import QueryWords, Source
+from index.words.query_words import QueryWords
 from index.words.reading_options import ReadingOptions
 from index.words.word_search import Reading
 from index.words.word_statistics import WordStatistics
 
 MEMORY_RADIUS = 0.5
 """Least cosine of a near past query. Past queries farther away change no bit of the ranking."""
-LONG_QUERY = 64
-"""Number of words at which the fact `length` reaches 1."""
-RAREST_WEIGHT = 12.0
-"""Approximate idf of a word that occurs in no document of a collection of 100,000."""
-PEAK_DEPTH = 10
-"""Number of best BM25 scores that the fact `peaked` is computed from."""
 UNFINISHED_CANDIDATES = 50
 """Candidates by keys and by words while the last word is unfinished: the next letter changes the query anyway."""
 
@@ -102,7 +98,8 @@ class CandidateSet:
     whether it has the same words as this query. trust is `trust_of` the query: the factor of the dense evidence. exact:
     pairs of a candidate (its index in doc_indices) and its exact rating, for the candidates that come first for exactly
     these words. signals (N, len(SIGNALS)), None if the query does not ask for them. titled (N,): whether the title
-    has exactly the words of the query; None: not in this mode.
+    has exactly the words of the query; None: not in this mode. id_order (N,): bytes that stand for the ids; None: not
+    read.
     """
 
     doc_indices: Ints
@@ -117,6 +114,7 @@ class CandidateSet:
     exact: tuple[tuple[int, float], ...] = ()
     signals: Floats | None = None
     titled: Mask | None = None
+    id_order: NDArray[np.bytes_] | None = None
 
 
 def retrieve(generation: Generation, query: Query, projected: Floats, required: Ints | None = None) -> CandidateSet:
@@ -146,8 +144,9 @@ def retrieve(generation: Generation, query: Query, projected: Floats, required: 
     weights = generation.memory.weights[near]
     exact = tuple(zip(np.searchsorted(doc_indices, first).tolist(), ratings.tolist(), strict=True))
     titled = titled_by(generation, query, doc_indices)
+    ids = generation.columns.id_order.take(doc_indices)
     return CandidateSet(
-        doc_indices, words, facts, near, candidate, cosine, weights, same, trust, exact, signals, titled
+        doc_indices, words, facts, near, candidate, cosine, weights, same, trust, exact, signals, titled, ids
     )
 
 
@@ -280,6 +279,7 @@ def assemble(
         values=_gathered_values(generation, doc_indices, mask) if with_values else None,
         trust=_trust(sets),
         signals=_padded([found.signals for found in sets], width, len(SIGNALS)) if with_signals else None,
+        id_order=_padded_ids(sets, width),
     )
 
 
@@ -309,6 +309,15 @@ def _padded(each: Sequence[Floats | None], width: int, columns: int) -> Floats:
     for b, values in enumerate(each):
         if values is not None:
             padded[b, : len(values)] = values
+    return padded
+
+
+def _padded_ids(sets: Sequence[CandidateSet], width: int) -> NDArray[np.bytes_]:
+    """Return the ids of the candidates of B queries (B, width), empty in empty slots."""
+    padded = np.zeros((len(sets), width), ID_ORDER)
+    for ids, found in zip(padded, sets, strict=True):
+        if found.id_order is not None:
+            ids[: len(found.id_order)] = found.id_order
     return padded
 
 
@@ -344,20 +353,6 @@ def _distinct(pair_key: Ints, queries: int) -> tuple[Ints, Ints]:
 _NONE = np.empty(0, np.int64)
 
 
-def query_facts(weight: Floats, scores: Floats) -> Floats:
-    """Return FACTS (F,) of a query from the weights (Q,) of its words and its best BM25 scores, best first.
-
-    length: log(1 + Q) / log(1 + LONG_QUERY). rarest: the largest weight of a word over RAREST_WEIGHT. peaked: 1 - mean
-    of the PEAK_DEPTH best scores over the best score, 0 if all are equal. Only heads with gates use the facts.
-    """
-    length = math.log1p(len(weight)) / math.log1p(LONG_QUERY)
-    rarest = float(weight.max(initial=0.0)) / RAREST_WEIGHT
-    ten = np.zeros(PEAK_DEPTH)
-    ten[: min(len(scores), PEAK_DEPTH)] = scores[:PEAK_DEPTH]
-    peaked = 1 - float(ten.mean()) / float(ten[0]) if ten[0] > 0 else 0.0
-    return np.asarray([length, rarest, peaked], np.float32).clip(0, 1)
-
-
 def _with_words(
     generation: Generation, asked: Query, query: QueryWords, others: Ints, found: Ints
 ) -> tuple[Ints, Floats, Floats, Floats | None]:
@@ -378,14 +373,3 @@ def _with_words(
     evidence = word_parts(by_source, np.column_stack(matches), scores[best])
     facts = query_facts(query.weight[query.of_query], scores[best])
     return union[kept], evidence[kept], facts, None if signals is None else signals[kept]
-
-
-def word_parts(by_source: Floats, matches: Floats, best: Floats) -> Floats:
-    """Return the word evidence (n, len(LEXICAL)) from BM25 by source (n, len(Source)) and the matches (n, 3).
-
-    best (M,): the best BM25 scores of the query, best first. BM25 is divided by the first of them.
-    """
-    shares = np.zeros_like(by_source)
-    if len(best) and best[0] > 0:
-        shares = np.minimum(by_source / best[0], np.float32(1))
-    return np.column_stack([shares[:, Source.EXACT], matches, shares[:, Source.EXACT + 1 :]])

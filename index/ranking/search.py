@@ -120,7 +120,8 @@ def rank(source: Source, head: AttentionHead, query: Query, required: Ints | Non
 
     With a context, candidates near the drawn query are added to the candidates of e, and all are ranked for the drawn
     query. With a second hop, candidates near e' = e + g answer are added, and all are ranked for e'. Trees
-    count in the mode `hybrid` alone, and for queries that are encoded, because they were fitted to all evidence.
+    and priors count in the mode `hybrid` alone, trees only for queries that are encoded: they were fitted to all
+    evidence.
     """
     started = time.perf_counter()
     with_trees = bool(len(head.trees)) and query.mode is Mode.HYBRID and query.encoded
@@ -137,6 +138,8 @@ def rank(source: Source, head: AttentionHead, query: Query, required: Ints | Non
     attention = head.attend(found.dense, found.inputs)
     if with_trees:
         attention = head.with_trees(attention, found.inputs)
+    if query.mode is Mode.HYBRID:
+        attention = head.with_priors(attention, found.inputs)
     candidates = found.candidates
     titled = title_boost(attention.logits[0, :-1], candidates.titled)
     if titled is not None:

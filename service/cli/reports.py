@@ -24,8 +24,8 @@ def fit(report: Mapping[str, Any]) -> None:
 
 def recipe(report: Mapping[str, Any]) -> Iterator[str]:
     """Yield lines about the fit of a model. Reports of earlier versions have fewer fields, and give fewer lines."""
-    parts = ("recipe", "head", "trees", "context", "examination")
-    chosen, head, trees, context, examination = (report.get(name) or {} for name in parts)
+    parts = ("recipe", "head", "trees", "priors", "context", "examination")
+    chosen, head, trees, priors, context, examination = (report.get(name) or {} for name in parts)
     if chosen:
         labels = {"epochs": "epochs", "reading": "click interpretation"}
         facts = ", ".join(f"{label} {chosen[name]}" for name, label in labels.items() if name in chosen)
@@ -39,6 +39,8 @@ def recipe(report: Mapping[str, Any]) -> Iterator[str]:
         yield f"second hop: {head['hop']}"
     if trees.get("chosen"):
         yield f"trees: {trees['chosen']}"
+    if priors.get("chosen"):
+        yield f"documents with a prior: {priors['documents']}"
     if context.get("chosen"):
         yield f"context: {context['chosen']}"
     if counts := report.get("held_out_queries"):

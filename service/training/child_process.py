@@ -19,7 +19,7 @@ from service.training.staging import READ, STAGED
 log = structlog.get_logger()
 MAX_STEPS = 2000
 """Steps kept of a run. In a longer run, each later step replaces the last step."""
-COUNTING_PHASES = ("examples", "resumed", "hop", "trees", "context", "evaluate")
+COUNTING_PHASES = ("examples", "resumed", "hop", "trees", "priors", "context", "evaluate")
 """Phases of which only the last step is kept, because it has the final count."""
 
 ADDRESS = "database"

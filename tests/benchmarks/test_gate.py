@@ -14,6 +14,7 @@ from benchmarks.simulator import Searchers
 from index.generation.generation import Generation
 from index.learning.held_out import ranked_rows
 from index.ranking.attention import AttentionHead
+from index.ranking.priors import Priors, document_hashes
 from tests.index.learning_fixtures import INITIAL, asked, collection_of
 
 HEAD = AttentionHead(INITIAL)
@@ -32,7 +33,8 @@ def drawn(collection: Generation) -> list[Truth]:
 
 def test_remembered_evidence_gives_the_rankings_of_a_search(collection: Generation) -> None:
     memory = RememberedEvidence()
-    for head in (HEAD, HEAD.changed(beta=HEAD.beta[::-1].copy())):
+    priors = Priors(np.unique(document_hashes(collection.columns.id_order)), np.ones(1, np.float32))
+    for head in (HEAD, HEAD.changed(beta=HEAD.beta[::-1].copy()), HEAD.preferring(priors)):
         best = memory.best_rows(collection, head, QUERIES[:20], TOP)
         for one, rows in zip(QUERIES[:20], best, strict=True):
             searched = ranked_rows(collection, head, one)

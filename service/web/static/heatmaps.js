@@ -14,6 +14,7 @@ const PARTS = {
   completed: "completed words",
   memory: "past queries",
   trees: "combinations of the others",
+  prior: "chosen on other queries",
 }; // labels of the parts of a logit; the other parts are kinds of keys
 
 export const partName = (part) => PARTS[part] ?? part;

@@ -79,8 +79,8 @@ function modelElement({ version, report, decision, created_at, lineage }, names)
 
 // The facts of a report about the fit of a model, as lines. Reports of earlier versions have fewer facts.
 function fitFacts(report) {
-  const { recipe, head, hop, trees, context, examination, held_out_queries: queries, train_seconds: seconds } = report;
-  const { documents, made_queries: made, balance } = report;
+  const { recipe, head, hop, trees, priors, context, examination } = report;
+  const { held_out_queries: queries, train_seconds: seconds, documents, made_queries: made, balance } = report;
   const facts = [];
   const number = (value) => String(+value.toFixed(4));
   if (recipe?.epochs !== undefined) {
@@ -96,6 +96,9 @@ function fitFacts(report) {
   }
   if (hop) facts.push(`Second hop: ${hop.chosen ? number(hop.chosen) : "none, because validation did not improve"}`);
   if (trees) facts.push(`Trees: ${trees.chosen || "none, because validation did not improve"}`);
+  if (priors) {
+    facts.push(`Documents with a prior: ${priors.chosen ? priors.documents : "none, because validation did not improve"}`);
+  }
   if (context?.queries) facts.push(`Context: ${context.chosen || "none, because held-out queries did not improve"}`);
   if (examination) facts.push(`Estimate of position bias: ${examination.method}`);
   if (queries) facts.push(`Held-out queries: ${queries.test} test, ${queries.cross_fitted} cross-fitted`);

@@ -282,7 +282,8 @@ def test_the_report_describes_the_run_and_its_result(learned: Run) -> None:
 
 def test_steps_report_the_progress_of_a_run(learned: Run) -> None:
     _, steps = learned
-    assert list(dict.fromkeys(step.phase for step in steps)) == ["examples", "choose", "hop", "trees", "evaluate"]
+    phases = ["examples", "choose", "hop", "trees", "priors", "evaluate"]
+    assert list(dict.fromkeys(step.phase for step in steps)) == phases
     assert all(0 <= step.done <= step.total for step in steps)
     assert {step.figures["recipe"] for step in steps if step.phase == "choose"} == {recipe.name for recipe in QUICK[1:]}
 

@@ -7,7 +7,8 @@ from index.generation.generation import Generation
 from index.learning.config import FitConfig, Recipe
 from index.learning.examples import Example, Feedback, make_examples
 from index.learning.trainer import TrainingSplit, Trial, run_trial
-from index.ranking.attention import EVIDENCE, AttentionHead, HeadConfig
+from index.ranking import attention
+from index.ranking.attention import EVIDENCE, HeadConfig
 from index.ranking.score_functions import FORMS
 from tests.index.fixtures import generation_of, passages, random_vectors
 
@@ -80,5 +81,5 @@ def test_a_trial_computes_no_null_slot(generation: Generation, monkeypatch: pyte
     def refuse(*_: object) -> None:
         raise AssertionError("a trial reads the logits of the candidates alone")
 
-    monkeypatch.setattr(AttentionHead, "_null_logit", refuse)
+    monkeypatch.setattr(attention, "null_logit", refuse)
     assert tried(generation, "bilinear", recipe, 1).epochs == 1

@@ -12,6 +12,7 @@ from index.learning.config import Recipe
 from index.learning.examples import FOLDS, TEST_FOLDS, Feedback, split
 from index.learning.held_out import Choices, HeldOut, HopChoice, compare_heads
 from index.learning.model_selection import Selection
+from index.learning.prior_selection import NO_PRIORS
 from index.learning.trainer import Trial
 from index.learning.tree_selection import NO_TREES
 from index.ranking.attention import AttentionHead
@@ -32,7 +33,7 @@ def compared(directory: Path, feedback: list[Feedback], overestimate: float) -> 
     trials = {fold: Trial(head, 1, {}) for fold in range(TEST_FOLDS, FOLDS)}
     optimism = {"nDCG@10": overestimate, CLICKS: overestimate}
     selection = Selection(Recipe("weights"), trials, {}, len(feedback), optimism, ())
-    choices = Choices(selection, HopChoice(0.0, 0, {}, {}), NO_TREES)
+    choices = Choices(selection, HopChoice(0.0, 0, {}, {}), NO_TREES, NO_PRIORS)
     learn, test = split(feedback)
     clicks = estimate_clicks(learn)
     steps = compare_heads(collection_of(directory), champion, head, choices, learn, test, clicks, CONFIG, frozenset())

@@ -1,4 +1,4 @@
-"""Recipes, trees and second hop measure the likelihood of clicks on the same queries; NaN without clicks."""
+"""Recipes, trees, priors and second hop measure the likelihood of clicks on the same queries; NaN without clicks."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,10 +16,10 @@ from index.learning.examples import FOLDS, Feedback
 from index.learning.fit import _interpret
 from index.learning.held_out import _hop_measures
 from index.learning.model_selection import ClickInterpretations, Selection
+from index.learning.prior_fit import candidate_logits
 from index.learning.trainer import TrainingSplit, Trial, run_trial
-from index.learning.tree_selection import _measured
+from index.learning.validation_groups import measure_logits
 from index.ranking.attention import AttentionHead
-from index.ranking.trees import no_trees
 from tests.index.learning.test_click_likelihood import log
 from tests.index.learning_fixtures import CONFIG, INITIAL, asked, collection_of, finished
 
@@ -73,7 +73,14 @@ def test_every_epoch_of_a_trial_has_its_likelihoods(
 def test_trees_measure_the_documents_shown(collection: Generation, interpretations: ClickInterpretations) -> None:
     examples = interpretations.examples["graded"]
     scored = Scored.of(collection, HEAD, examples)
-    _, found = _measured(collection, examples, scored, no_trees(), interpretations)
+    logits = np.split(scored.logits, np.cumsum(scored.counts)[:-1])
+    _, found = measure_logits(collection, examples, logits, interpretations)
+    assert found == pytest.approx(expected(collection, halves=False), abs=1e-3, nan_ok=True)
+
+
+def test_priors_measure_the_documents_shown(collection: Generation, interpretations: ClickInterpretations) -> None:
+    examples = interpretations.examples["debiased"]
+    _, found = measure_logits(collection, examples, candidate_logits(collection, HEAD, examples), interpretations)
     assert found == pytest.approx(expected(collection, halves=False), abs=1e-3, nan_ok=True)
 
 

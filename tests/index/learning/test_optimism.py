@@ -10,11 +10,12 @@ from index.learning.config import Recipe
 from index.learning.held_out import Choices, HopChoice, HopMeasures, _chosen_hop, _chosen_hops, _hop_optimism
 from index.learning.model_selection import Selection, _chosen_on, _optimism
 from index.learning.optimism import BOOTSTRAPS, Epochs, Measured, beats, means, measured, once, optimism
+from index.learning.ordered_choice import choose, overestimate
+from index.learning.prior_selection import NO_PRIORS, PriorChoice
 from index.learning.trainer import Trial
 from index.learning.tree_selection import NO_TREES, TreeChoice
-from index.learning.tree_selection import _chosen as _chosen_trees
-from index.learning.tree_selection import _optimism as of_trees
 from index.ranking.attention import AttentionHead
+from index.ranking.priors import no_priors
 from index.ranking.trees import no_trees
 from tests.index.learning_fixtures import CONFIG, INITIAL
 
@@ -192,7 +193,7 @@ def test_of_equal_interpretations_the_first_that_left_the_initial_recipe_is_sele
     assert list(values)[_chosen_on(values, once(24), BASE, CONFIG)[0]] == averaged
 
 
-def test_trees_are_chosen_on_each_sample_as_one_after_the_other() -> None:
+def test_trees_and_priors_are_chosen_on_each_sample_as_one_after_the_other() -> None:
     random, start, expected = np.random.default_rng(4), np.linspace(0.2, 0.6, 24), []
     measures = {count: start + (random.normal(0.03, 0.15, 24) if count else 0) for count in (0, 40, 100)}
     for sample in drawn(24):
@@ -201,7 +202,7 @@ def test_trees_are_chosen_on_each_sample_as_one_after_the_other() -> None:
             if better(np.repeat(measures[count] - measures[chosen], sample)):
                 chosen = count
         expected.append(list(measures).index(chosen))
-    assert _chosen_trees(measures, drawn(24), CONFIG).tolist() == expected
+    assert choose(list(measures.values()), drawn(24), CONFIG.error_share).tolist() == expected
     assert len(set(expected)) == 3
 
 
@@ -268,28 +269,30 @@ def test_the_second_hop_is_chosen_on_each_sample_as_one_g_after_the_other() -> N
     assert {place for place, _ in expected} == {0, 1, 2}
 
 
-# --- Trees ---
+# --- Trees and priors ---
 
 
 def test_the_choice_of_trees_has_an_overestimate_for_each_measure() -> None:
     random = np.random.default_rng(0)
     start = random.uniform(0.2, 0.8, QUERIES)
-    measures = {0: start, 40: start + random.normal(0.01, 0.1, QUERIES), 100: start + random.normal(0.01, 0.1, QUERIES)}
-    doubled = {count: 2 * values for count, values in measures.items()}
-    overestimate = of_trees(measures, doubled, 40, CONFIG)
-    assert overestimate["nDCG@10"] > 0
-    assert overestimate[CLICKS] == pytest.approx(2 * overestimate["nDCG@10"])
-    unrelated = {count: np.where(np.arange(QUERIES) % 3, 0.1 * bool(count), np.nan) for count in measures}
-    assert of_trees(measures, unrelated, 40, CONFIG)[CLICKS] < 0.1
-    assert of_trees(measures, measures, 0, CONFIG) == {"nDCG@10": 0.0, CLICKS: 0.0}
+    values = [start, *(start + random.normal(0.01, 0.1, QUERIES) for _ in range(2))]
+    found = overestimate(values, {"nDCG@10": values, CLICKS: [2 * own for own in values]}, 1, CONFIG)
+    assert found["nDCG@10"] > 0
+    assert found[CLICKS] == pytest.approx(2 * found["nDCG@10"])
+    unrelated = [np.where(np.arange(QUERIES) % 3, gain, np.nan) for gain in (0.0, 0.1, 0.1)]
+    assert overestimate(values, {CLICKS: unrelated}, 1, CONFIG)[CLICKS] < 0.1
+    assert overestimate(values, {"nDCG@10": values, CLICKS: values}, 0, CONFIG) == {"nDCG@10": 0.0, CLICKS: 0.0}
 
 
 def test_all_choices_are_subtracted() -> None:
     selection = Selection(WEIGHTS, {}, {}, QUERIES, {"nDCG@10": 0.01, CLICKS: 0.02}, skipped=())
     hop = HopChoice(0.3, QUERIES, hops(1), {"nDCG@10": 0.002, "R@100": 0.004})
     grown = TreeChoice(no_trees(40), {}, {}, 40, {"nDCG@10": 0.003, CLICKS: 0.01})
-    choices = Choices(selection, hop, grown)
-    assert choices.optimism("nDCG@10") == pytest.approx(0.015)
+    preferring = PriorChoice(no_priors(), {}, {}, 1.0, {"nDCG@10": 0.004, CLICKS: 0.03})
+    choices = Choices(selection, hop, grown, preferring)
+    assert choices.optimism("nDCG@10") == pytest.approx(0.019)
     assert choices.optimism("R@100") == pytest.approx(0.004)
-    assert choices.optimism(CLICKS) == pytest.approx(0.03)
-    assert Choices(replace(selection, optimism={}), replace(hop, optimism={}), NO_TREES).optimism(CLICKS) == 0
+    assert choices.optimism(CLICKS) == pytest.approx(0.06)
+    assert (
+        Choices(replace(selection, optimism={}), replace(hop, optimism={}), NO_TREES, NO_PRIORS).optimism(CLICKS) == 0
+    )

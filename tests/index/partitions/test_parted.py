@@ -7,11 +7,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from index.generation.columns import id_order
 from index.generation.generation import Generation
 from index.partitions import merged_words
 from index.partitions.merged_words import MergedPostings
 from index.partitions.parted import PartedDocuments
 from index.ranking.attention import AttentionHead, HeadConfig
+from index.ranking.priors import Priors, document_hashes
 from index.ranking.retrieval import Mode, Query
 from index.ranking.search import Ranking, rank, search
 from index.ranking.trees import Trees
@@ -45,12 +47,15 @@ TREE = Trees(
     np.full((2, 3), 0.3, np.float32),
     np.arange(16, dtype=np.float32).reshape(2, 8) / 9,
 )
+HASHES = np.sort(document_hashes(id_order(f"tree {number}" for number in range(0, 61, 3))))
+PRIORS = Priors(HASHES, np.linspace(-1, 1, len(HASHES), dtype=np.float32))
 HEADS = {
     "untrained": AttentionHead(CONFIG),
     "balanced": AttentionHead(replace(CONFIG, balance=(0.1, 0.5, -0.4, 0.2))),
     "with a second hop": AttentionHead(CONFIG).changed(hop=0.5),
     "with a context": AttentionHead(CONFIG).changed(context=0.5),
     "with trees": AttentionHead(CONFIG).grown(TREE),
+    "with priors": AttentionHead(CONFIG).preferring(PRIORS),
     "with two heads": AttentionHead(replace(CONFIG, heads=2, form="cosine")),
 }
 QUERIES = (

@@ -20,8 +20,8 @@ from index.ranking.attention import (
     without_keys,
 )
 from index.ranking.normalisers import NORMALISERS
-from index.ranking.retrieval import PEAK_DEPTH, query_facts
 from index.ranking.score_functions import FORMS
+from index.ranking.word_evidence import PEAK_DEPTH, query_facts
 from index.records import FACTS
 from tests.index.numpy_torch import By, each_library, moved, tensors, trainable
 from tests.index.ranking.attention_by_hand import (

@@ -7,7 +7,7 @@ import pytest
 
 from index.generation.generation import Generation
 from index.ranking import heatmaps
-from index.ranking.attention import EVIDENCE, PARTS, AttentionHead, HeadConfig
+from index.ranking.attention import EVIDENCE, AttentionHead, HeadConfig
 from index.ranking.explanation import explain_keys, explain_parts
 from index.ranking.retrieval import Mode, Query
 from index.ranking.search import Ranking, search
@@ -194,5 +194,5 @@ def test_trees_are_a_part_of_their_own(generation: Generation) -> None:
     one = Trees(np.zeros((1, 3), np.float32), np.zeros((1, 3), np.float32), np.full((1, 8), 0.5, np.float32))
     ranking = search(generation, UNTRAINED.grown(one), asked())
     names, cells = heatmaps.parts_by_documents(ranking, RANKS)
-    assert names == PARTS
+    assert names == (*EVIDENCE, "trees")
     assert cells[-1].tolist() == [0.5] * 3

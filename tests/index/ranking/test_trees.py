@@ -68,7 +68,7 @@ def test_the_part_of_the_trees_adds_up_with_the_others_to_the_logit(tmp_path: Pa
     plain, grown = ranked(tmp_path / "a", HEAD), ranked(tmp_path / "b", HEAD.grown(tree(WORDS, 0.9, 2.5)))
     assert list(explain_parts(plain, 0)) == list(EVIDENCE)
     parts = [explain_parts(grown, rank) for rank in range(len(grown.logits))]
-    assert {tuple(one) for one in parts} == {PARTS}
+    assert {tuple(one) for one in parts} == {(*EVIDENCE, "trees")}
     assert {one["trees"] for one in parts} == {0.0, 2.5}
     for rank, one in enumerate(parts):
         assert sum(one.values()) == pytest.approx(grown.logits[rank], abs=1e-4)
@@ -82,7 +82,7 @@ def test_the_part_of_the_trees_adds_up_with_the_others_to_the_logit(tmp_path: Pa
 def test_trees_count_where_all_evidence_is_there(tmp_path: Path, mode: Mode) -> None:
     signal = PARTS.index("trees") + len(EVIDENCE) + 1 + len(FACTS) + SIGNALS.index("length")
     ranking = ranked(tmp_path, HEAD.grown(tree(signal, 0.0, 1.0)), mode)
-    assert (ranking.parts.shape[1] == len(PARTS)) == (mode is Mode.HYBRID)
+    assert (ranking.parts.shape[1] == PARTS.index("trees") + 1) == (mode is Mode.HYBRID)
 
 
 def test_a_head_with_trees_is_saved_and_loaded(tmp_path: Path) -> None:

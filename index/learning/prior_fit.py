@@ -1,0 +1,123 @@
+"""Fits the priors of documents: a bias of each document in the softmax, beyond the logits of a head.
+
+With the logits l, the log propensities r and the shares y of the gains of a query, the priors b minimise the convex
+
+    sum_q c_q [ -sum_n y_qn log softmax_n(l_qn + r_qn + b_n) ] + penalty / 2 sum_n b_n^2
+
+which is the listwise loss of training with a bias of its own for each document: a random effect with a normal prior
+(Robinson 1991). c_q grows with the number of clicks, because the shares of few clicks are mostly chance.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import minimize
+
+from index.generation.generation import Generation
+from index.learning.examples import Example, make_batch
+from index.ranking.attention import AttentionHead
+from index.ranking.priors import Hashes, Priors, document_hashes, no_priors
+from index.records import Floats, Mask
+
+HALF_CLICKS = 5.0
+"""Clicks on a query with which it weighs half of a query with many."""
+LARGEST = 2.0
+"""Largest absolute value of a prior: feedback on other queries multiplies a weight by e^2 = 7.4 at most."""
+LEAST = 0.01
+"""Priors below it are left out of the model."""
+MOST_DOCUMENTS = 100_000
+"""Most documents with a prior: those with the largest. 1.2 MB of a model file."""
+BATCH = 64
+STEPS = 100
+"""Most steps of L-BFGS."""
+
+
+@dataclass(frozen=True)
+class Residuals:
+    """The candidates of queries under a head, flat (M,), with the queries' counts and weights (Q,).
+
+    documents: hashes of the ids. is_known: whether the document has feedback, on any of the queries; the others have no
+    prior, so that a new document is not lowered because nobody could choose it. logits: with the log propensities.
+    shares: of the gains; they sum to 1 per query.
+    """
+
+    documents: Hashes
+    is_known: Mask
+    logits: NDArray[np.float64]
+    shares: NDArray[np.float64]
+    counts: NDArray[np.int64]
+    weights: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, generation: Generation, examples: Sequence[Example], logits: Sequence[Floats]) -> "Residuals":
+        """Return the candidates of the examples with a gain, whose logits (N,) are given."""
+        pairs = [(one, own) for one, own in zip(examples, logits, strict=True) if one.gains.any()]
+        judged = {row for one, _ in pairs for row in (*one.feedback.gains, *(one.feedback.shown or ()))}
+        rows = np.asarray(sorted(judged), np.int64)
+        none = np.empty(0)
+        return cls(
+            np.concatenate([np.empty(0, np.uint64), *(hashes_of(one) for one, _ in pairs)]),
+            np.concatenate(
+                [none.astype(bool), *(np.isin(generation.rows[one.candidates.doc_indices], rows) for one, _ in pairs)]
+            ),
+            np.concatenate([none, *(own.astype(np.float64) + one.log_propensity for one, own in pairs)]),
+            np.concatenate([none, *(one.gains / one.gains.sum(dtype=np.float64) for one, _ in pairs)]),
+            np.asarray([len(own) for _, own in pairs], np.int64),
+            np.asarray([_weight(one) for one, _ in pairs], np.float64),
+        )
+
+
+def hashes_of(example: Example) -> Hashes:
+    """Return the hashes (N,) of the ids of the candidates."""
+    assert example.candidates.id_order is not None
+    return document_hashes(example.candidates.id_order)
+
+
+def _weight(example: Example) -> float:
+    """Return c of a query: its confidence, and for clicks times n / (n + HALF_CLICKS)."""
+    confidence = float(example.feedback.confidence)
+    if example.feedback.shown is None:
+        return confidence
+    clicks = float(example.gains.sum())
+    return confidence * clicks / (clicks + HALF_CLICKS)
+
+
+def candidate_logits(generation: Generation, head: AttentionHead, examples: Sequence[Example]) -> list[Floats]:
+    """Return the logits (N,) of the candidates of each example under a head."""
+    found: list[Floats] = []
+    for start in range(0, len(examples), BATCH):
+        part = examples[start : start + BATCH]
+        batch = make_batch(generation, part, with_values=head.hops)
+        logits = np.asarray(head(batch.query, batch.candidates).logits)
+        found += [row[: len(one.gains)] for row, one in zip(logits, part, strict=True)]
+    return found
+
+
+def fit_priors(residuals: Residuals, penalty: float) -> Priors:
+    """Return the priors of the documents. The same residuals and penalty give the same bits on one machine."""
+    if not len(residuals.counts):
+        return no_priors()
+    documents, places = np.unique(residuals.documents[residuals.is_known], return_inverse=True)
+    at = np.full(len(residuals.documents), len(documents))  # the place after the last is of the others
+    at[residuals.is_known] = places
+    start = np.cumsum(residuals.counts) - residuals.counts
+    query = np.repeat(np.arange(len(residuals.counts)), residuals.counts)
+    weight = residuals.weights[query]
+
+    def loss(priors: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+        logits = residuals.logits + np.append(priors, 0.0)[at]
+        logits -= np.maximum.reduceat(logits, start)[query]
+        scores = np.exp(logits)
+        sums = np.add.reduceat(scores, start)
+        chances = scores / sums[query]
+        losses = np.log(sums) - np.add.reduceat(residuals.shares * logits, start)
+        pull = np.bincount(at, weight * (chances - residuals.shares), len(documents) + 1)[:-1]
+        return float(residuals.weights @ losses + penalty / 2 * priors @ priors), pull + penalty * priors
+
+    fitted = minimize(loss, np.zeros(len(documents)), jac=True, method="L-BFGS-B", options={"maxiter": STEPS})
+    values = np.clip(fitted.x, -LARGEST, LARGEST)
+    largest = np.argsort(-np.abs(values), kind="stable")[:MOST_DOCUMENTS]
+    kept = np.sort(largest[np.abs(values[largest]) >= LEAST])
+    return Priors(documents[kept], values[kept].astype(np.float32))

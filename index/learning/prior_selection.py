@@ -1,0 +1,162 @@
+"""The choice of the penalty of the priors of documents, on queries that neither the head nor the priors were fitted to.
+
+As trees, priors are fitted to cross-fitted logits (`tree_selection`). Their logits are without the memory of the
+queries that measure them: a click by chance on such a query would raise the logit of its document on other queries,
+which would then seem to speak against the document.
+"""
+
+from collections.abc import Generator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from index.generation.generation import Generation
+from index.learning.click_likelihood import CLICKS
+from index.learning.config import AVERAGED_OF, FitConfig, Step
+from index.learning.examples import TEST_FOLDS, Example, fold_of
+from index.learning.model_selection import NDCG, ClickInterpretations, Selection
+from index.learning.optimism import once
+from index.learning.ordered_choice import Doubles, choose, overestimate
+from index.learning.prior_fit import Residuals, candidate_logits, fit_priors, hashes_of
+from index.learning.validation_groups import groups_of, measure_logits
+from index.memory.query_key import is_anonymous
+from index.ranking.attention import AttentionHead
+from index.ranking.priors import Priors, no_priors
+from index.records import Floats
+
+MIN_QUERIES = 40
+"""Least number of queries with a confirmed document that priors are fitted to."""
+HELD_OUT = frozenset(range(TEST_FOLDS))
+
+
+@dataclass(frozen=True)
+class PriorChoice:
+    """The priors of the final head, the priors of the heads of cross-validation by fold, and the measures."""
+
+    priors: Priors
+    by_fold: Mapping[int, Priors]
+    tried: Mapping[float, Doubles]
+    """Penalty -> nDCG@10 (queries,); infinity is no priors."""
+    penalty: float | None
+    """The chosen penalty, None for no priors."""
+    optimism: Mapping[str, float]
+    """Measure -> the overestimate of the gain, which comes from the choice on the same queries."""
+
+    def applied(self, selection: Selection) -> Selection:
+        """Return the selection whose heads have the priors that were not fitted to their fold."""
+        if self.penalty is None:
+            return selection
+        return selection.with_heads(
+            {fold: one.head.preferring(self.by_fold[fold]) for fold, one in selection.trials.items()}
+        )
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the choice for a training record."""
+        tried = {f"{penalty:g}": round(float(values.mean()), 4) for penalty, values in self.tried.items()}
+        return {
+            "chosen": self.penalty,
+            "documents": len(self.priors),
+            "validation_ndcg": tried,
+            "optimism": round(self.optimism.get(NDCG, 0.0), 5),
+        }
+
+
+NO_PRIORS = PriorChoice(no_priors(), {}, {}, None, {})
+
+
+def select_priors(
+    generation: Generation, selection: Selection, interpretations: ClickInterpretations, config: FitConfig
+) -> Generator[Step, None, PriorChoice]:
+    """Return the chosen priors: none, unless they beat the head without them as a richer recipe must.
+
+    They are fitted to judgments, and to clicks among the documents shown: a document that was never shown is not to be
+    lowered for it. Smaller penalties are richer. What decides is nDCG@10 plus the log likelihood per click, as for
+    recipes. There are no priors for other interpretations of clicks, or with fewer than MIN_QUERIES examples.
+    """
+    examples = interpretations.examples.get("debiased", interpretations.examples["graded"])
+    read = not set(AVERAGED_OF).isdisjoint(selection.recipe.readings)
+    if not config.priors or not read or len(examples) < MIN_QUERIES or not selection.trials:
+        return NO_PRIORS
+    groups, penalties = groups_of(selection), sorted(config.priors, reverse=True)
+    steps = len(groups) + 1
+    fitted: list[list[Priors]] = []
+    found: list[list[tuple[Doubles, Doubles]]] = []
+    for at, (folds, head) in enumerate(groups):
+        inside, others = _divided(examples, folds)
+        residuals = Residuals.of(
+            generation, others, _cross_fitted(generation, selection, head, others, folds | HELD_OUT)
+        )
+        fitted.append([no_priors(), *(fit_priors(residuals, penalty) for penalty in penalties)])
+        logits = candidate_logits(generation, head, inside)
+        found.append([_measured(generation, inside, logits, priors, interpretations) for priors in fitted[-1]])
+        yield Step("priors", at + 1, steps)
+    ndcg, clicks = ([np.concatenate([own[at][of] for own in found]) for at in range(len(fitted[0]))] for of in (0, 1))
+    values = [own + np.nan_to_num(likelihood) for own, likelihood in zip(ndcg, clicks, strict=True)]
+    place = int(choose(values, once(len(values[0])), config.error_share)[0])
+    tried = dict(zip((np.inf, *penalties), ndcg, strict=True))
+    optimism = overestimate(values, {NDCG: ndcg, CLICKS: clicks}, place, config)
+    if not place:
+        return PriorChoice(no_priors(), {}, tried, None, optimism)
+    final = fitted[0][place]
+    if len(groups) > 1:
+        logits = _cross_fitted(generation, selection, groups[0][1], examples, HELD_OUT)
+        final = fit_priors(Residuals.of(generation, examples, logits), penalties[place - 1])
+    by_fold = {fold: own[place] for (folds, _), own in zip(groups, fitted, strict=True) for fold in folds}
+    yield Step("priors", steps, steps)
+    return PriorChoice(final, by_fold, tried, penalties[place - 1], optimism)
+
+
+def _divided(examples: Sequence[Example], folds: frozenset[int]) -> tuple[list[Example], list[Example]]:
+    """Return the examples whose query is in one of the folds, and the others."""
+    inside = [one for one in examples if fold_of(one.feedback.query_key) in folds]
+    return inside, [one for one in examples if fold_of(one.feedback.query_key) not in folds]
+
+
+def _cross_fitted(
+    generation: Generation,
+    selection: Selection,
+    other: AttentionHead,
+    examples: Sequence[Example],
+    without: frozenset[int],
+) -> list[Floats]:
+    """Return the logits (N,) of each example by the head that did not train on it, without the memory of some folds.
+
+    other: the head of examples for which there is none.
+    """
+    heads = [selection.head_for(one.feedback.query_key) or other for one in examples]
+    found: dict[int, Floats] = {}
+    for head in {id(head): head for head in heads}.values():
+        own = [at for at, of in enumerate(heads) if of is head]
+        logits = candidate_logits(generation, head, [_forgetful(generation, examples[at], without) for at in own])
+        found |= dict(zip(own, logits, strict=True))
+    return [found[at] for at in range(len(examples))]
+
+
+def _forgetful(generation: Generation, example: Example, folds: frozenset[int]) -> Example:
+    """Return the example without the memory of the queries of these folds, and without anonymous memory.
+
+    The fold of an anonymous past query is not known.
+    """
+    candidates = example.candidates
+    if not len(candidates.memory_key):
+        return example
+    names = (generation.memory.query_key_of(key) for key in candidates.memory_key.tolist())
+    keep = np.asarray([not is_anonymous(name) and fold_of(name) not in folds for name in names], np.bool_)
+    kept = {name: getattr(candidates, name)[keep] for name in MEMORY}
+    return replace(example, candidates=replace(candidates, **kept))
+
+
+MEMORY = ("memory_key", "memory_candidate", "memory_cosine", "memory_weight", "memory_same")
+
+
+def _measured(
+    generation: Generation,
+    examples: Sequence[Example],
+    logits: Sequence[Floats],
+    priors: Priors,
+    interpretations: ClickInterpretations,
+) -> tuple[Doubles, Doubles]:
+    """Return nDCG@10 and the log likelihood per click (queries,) with these priors, as `measure_logits` does."""
+    raised = [own + priors.of(hashes_of(one)) for own, one in zip(logits, examples, strict=True)]
+    return measure_logits(generation, examples, raised, interpretations)
