@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from index.candidates.distinct import distinct
 from index.generation.generation import Generation
 from index.learning.click_likelihood import CLICKS
 from index.learning.config import AVERAGED_OF, FitConfig, Step
@@ -23,6 +24,7 @@ from index.learning.validation_groups import groups_of, measure_logits
 from index.memory.query_key import is_anonymous
 from index.ranking.attention import AttentionHead
 from index.ranking.priors import Priors, no_priors
+from index.ranking.retrieval import CandidateSet
 from index.records import Floats
 
 MIN_QUERIES = 40
@@ -79,6 +81,8 @@ def select_priors(
     if not config.priors or not read or len(examples) < MIN_QUERIES or not selection.trials:
         return NO_PRIORS
     groups, penalties = groups_of(selection), sorted(config.priors, reverse=True)
+    if len(groups) > 1:
+        examples = [one for one in examples if selection.head_for(one.feedback.query_key) is not None]
     steps = len(groups) + 1
     fitted: list[list[Priors]] = []
     found: list[list[tuple[Doubles, Doubles]]] = []
@@ -122,29 +126,32 @@ def _cross_fitted(
 ) -> list[Floats]:
     """Return the logits (N,) of each example by the head that did not train on it, without the memory of some folds.
 
-    other: the head of examples for which there is none.
+    other: the head of examples for which there is none, the training queries of a single trial.
     """
+    forgetful = _forgetful(generation, examples, without)
     heads = [selection.head_for(one.feedback.query_key) or other for one in examples]
     found: dict[int, Floats] = {}
     for head in {id(head): head for head in heads}.values():
         own = [at for at, of in enumerate(heads) if of is head]
-        logits = candidate_logits(generation, head, [_forgetful(generation, examples[at], without) for at in own])
+        logits = candidate_logits(generation, head, [forgetful[at] for at in own])
         found |= dict(zip(own, logits, strict=True))
     return [found[at] for at in range(len(examples))]
 
 
-def _forgetful(generation: Generation, example: Example, folds: frozenset[int]) -> Example:
-    """Return the example without the memory of the queries of these folds, and without anonymous memory.
+def _forgetful(generation: Generation, examples: Sequence[Example], folds: frozenset[int]) -> list[Example]:
+    """Return the examples without the memory of the queries of these folds, and without anonymous memory.
 
     The fold of an anonymous past query is not known.
     """
-    candidates = example.candidates
-    if not len(candidates.memory_key):
-        return example
-    names = (generation.memory.query_key_of(key) for key in candidates.memory_key.tolist())
-    keep = np.asarray([not is_anonymous(name) and fold_of(name) not in folds for name in names], np.bool_)
-    kept = {name: getattr(candidates, name)[keep] for name in MEMORY}
-    return replace(example, candidates=replace(candidates, **kept))
+    every = distinct(np.concatenate([np.empty(0, np.int64), *(one.candidates.memory_key for one in examples)]))
+    names = (generation.memory.query_key_of(key) for key in every.tolist())
+    kept = every[[not is_anonymous(name) and fold_of(name) not in folds for name in names]]
+
+    def without(candidates: CandidateSet) -> CandidateSet:
+        keep = np.isin(candidates.memory_key, kept)
+        return replace(candidates, **{name: getattr(candidates, name)[keep] for name in MEMORY})
+
+    return [replace(one, candidates=without(one.candidates)) for one in examples]
 
 
 MEMORY = ("memory_key", "memory_candidate", "memory_cosine", "memory_weight", "memory_same")

@@ -2,8 +2,8 @@
 
 The parts nominate their best documents with the evidence for them, and the best of all of them are the candidates. What
 depends on all candidates is computed here: the largest BM25 score, the facts of the query, and in
-`index.ranking.search` the softmax, the null slot, the second hop and the trees. So weights and explanations do not
-depend on how the documents are split. Documents are named by rows.
+`index.ranking.search` the softmax, the null slot, the second hop, the trees and the priors. So weights and explanations
+do not depend on how the documents are split. Documents are named by rows.
 """
 
 import time

@@ -37,7 +37,7 @@ class KeyShare:
 def explain_parts(ranking: Ranking, rank: int) -> dict[str, float]:
     """Return the parts of the logit of the hit at a 0-based rank, by name; they add up to it.
 
-    Only a model with trees has the part `trees`.
+    Only a model with trees or priors has the part `trees`, and only one with priors the part `prior`.
     """
     return {name: float(part) for name, part in zip(PARTS, ranking.parts[rank], strict=False)}
 

@@ -122,7 +122,7 @@ def key_scores(head: AttentionHead, queries: Floats, keys: Floats) -> Floats:
 def parts_by_documents(ranking: Ranking, ranks: Sequence[int]) -> tuple[tuple[str, ...], Floats]:
     """Return the names (E,) and the values (E, n) of the parts of the logits at these 0-based ranks.
 
-    A column sums to the logit. Only a model with trees has the part `trees`.
+    A column sums to the logit. Only a model with trees or priors has the part `trees`, only one with priors `prior`.
     """
     cells: Floats = ranking.parts[np.asarray(ranks, np.int64)].T
     return PARTS[: len(cells)], cells

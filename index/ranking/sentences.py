@@ -1,7 +1,7 @@
 """Attention over the sentences of the best documents: each document's weight is shared among its sentences.
 
 The head scores a sentence as it scores a document: the vector of the sentence is its only key, its words are its text.
-Memory and trees are about documents and do not count. Sees vectors and numbers of words, never text.
+Memory, trees and priors are about documents and do not count. Sees vectors and numbers of words, never text.
 """
 
 from collections.abc import Sequence

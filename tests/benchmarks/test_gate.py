@@ -33,7 +33,8 @@ def drawn(collection: Generation) -> list[Truth]:
 
 def test_remembered_evidence_gives_the_rankings_of_a_search(collection: Generation) -> None:
     memory = RememberedEvidence()
-    priors = Priors(np.unique(document_hashes(collection.columns.id_order)), np.ones(1, np.float32))
+    hashes = np.sort(document_hashes(collection.columns.id_order))
+    priors = Priors(hashes, np.linspace(-2, 2, len(hashes), dtype=np.float32))
     for head in (HEAD, HEAD.changed(beta=HEAD.beta[::-1].copy()), HEAD.preferring(priors)):
         best = memory.best_rows(collection, head, QUERIES[:20], TOP)
         for one, rows in zip(QUERIES[:20], best, strict=True):

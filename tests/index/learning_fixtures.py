@@ -49,7 +49,8 @@ INITIAL = HeadConfig(
 
 def collection_of(directory: Path, memory: Sequence[MemoryKey] = ()) -> Generation:
     """Return documents of one passage each, without words."""
-    return generation_of(directory, [passages(row, "", VECTORS[row]) for row in range(COUNT)], memory, DIM)
+    documents = [replace(passages(row, "", VECTORS[row]), id=f"d{row:02d}") for row in range(COUNT)]
+    return generation_of(directory, documents, memory, DIM)
 
 
 def asked(shifted: bool, count: int = 140, noise: float = 0.3, seed: int = 1) -> list[Feedback]:

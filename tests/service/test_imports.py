@@ -23,7 +23,11 @@ TRAINING = (
     "index.learning.held_out",
     "index.learning.context_selection",
     "index.learning.optimism",
+    "index.learning.ordered_choice",
+    "index.learning.validation_groups",
     "index.learning.tree_selection",
+    "index.learning.prior_fit",
+    "index.learning.prior_selection",
     "index.learning.null_slot",
     "index.learning.from_documents",
 )

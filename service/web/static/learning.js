@@ -95,10 +95,10 @@ function fitFacts(report) {
     facts.push(`Balance of words and meaning: ${balance.map(number).join(", ")}`);
   }
   if (hop) facts.push(`Second hop: ${hop.chosen ? number(hop.chosen) : "none, because validation did not improve"}`);
-  if (trees) facts.push(`Trees: ${trees.chosen || "none, because validation did not improve"}`);
-  if (priors) {
-    facts.push(`Documents with a prior: ${priors.chosen ? priors.documents : "none, because validation did not improve"}`);
-  }
+  const none = ({ validation_ndcg: tried = {} }) =>
+    "none" + (Object.keys(tried).length ? ", because validation did not improve" : "");
+  if (trees) facts.push(`Trees: ${trees.chosen || none(trees)}`);
+  if (priors) facts.push(`Documents with a prior: ${priors.chosen ? priors.documents : none(priors)}`);
   if (context?.queries) facts.push(`Context: ${context.chosen || "none, because held-out queries did not improve"}`);
   if (examination) facts.push(`Estimate of position bias: ${examination.method}`);
   if (queries) facts.push(`Held-out queries: ${queries.test} test, ${queries.cross_fitted} cross-fitted`);

@@ -1,5 +1,6 @@
 """Priors learn which documents people choose on many queries, and are left out where there are none."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,10 +12,11 @@ from index.generation.generation import Generation
 from index.learning.config import FitConfig, Recipe
 from index.learning.examples import TEST_FOLDS, Example, Feedback, fold_of, make_examples
 from index.learning.fit import Fitted, fit
-from index.learning.model_selection import Selection
+from index.learning.model_selection import ClickInterpretations, Selection
 from index.learning.prior_fit import LARGEST, Residuals, candidate_logits, fit_priors
-from index.learning.prior_selection import NO_PRIORS, PriorChoice, _cross_fitted
+from index.learning.prior_selection import NO_PRIORS, PriorChoice, _cross_fitted, select_priors
 from index.learning.trainer import Trial
+from index.memory.click_worth import ASSUMED_CURVE
 from index.memory.query_key import anonymous_key
 from index.ranking.attention import AttentionHead, HeadConfig
 from index.ranking.priors import document_hashes, no_priors
@@ -27,6 +29,7 @@ KINDS, MAKERS, COUNT = 12, 5, 96
 CONFIG = FitConfig(recipes=("initial",), hops=(), trees=(), cross_validation_queries=1000, error_share=1.0)
 HEAD = AttentionHead(HeadConfig(dim=ENCODER.dim, beta=only(words=1.0), inverse_temperature=3.0))
 """A head that puts the documents of a kind before all others, all alike."""
+PENALTY = 1.0
 REMEMBERING = AttentionHead(HeadConfig(dim=ENCODER.dim, beta=only(words=1.0, memory=1.0)))
 
 
@@ -129,6 +132,71 @@ def test_priors_are_fitted_without_the_memory_of_the_queries_that_measure_them(t
     assert logits("anonymous", anonymous, folds) == forgetful
     assert logits("of others", of_others, folds) != forgetful
     assert logits("kept", of_folds, frozenset()) != forgetful
+
+
+def selected(directory: Path, memory: Sequence[tuple[str, int]], clicks: bool = False) -> tuple[PriorChoice, Residuals]:
+    """Return a choice of priors with a single penalty, which is always taken, and the residuals of fold 2.
+
+    The residuals are those of the queries of the other folds, without any memory.
+    """
+    asked = [
+        as_clicks(one) if clicks else one for one in feedback(chance=False) if fold_of(one.query_key) >= TEST_FOLDS
+    ]
+    generation = collection(directory, tuple(memory))
+    readings = {"graded": learned(generation, asked)} | ({"debiased": learned(generation, asked)} if clicks else {})
+    qrels = {one.query_key: {str(row): 1 for row in one.gains} for one in asked}
+    trials = {fold: Trial(head_of(fold), 1, {}) for fold in range(TEST_FOLDS, 10)}
+    config = replace(CONFIG, priors=(PENALTY,), error_share=-1e9)
+    selection = Selection(Recipe("initial"), trials, {}, 0, {}, ())
+    choice, _ = finished(select_priors(generation, selection, ClickInterpretations(readings, qrels, None), config))
+    plain = collection(directory / "plain")
+    others = [one for one in learned(plain, asked) if fold_of(one.feedback.query_key) != 2]
+    logits = [candidate_logits(plain, head_of(fold_of(one.feedback.query_key)), [one])[0] for one in others]
+    return choice, Residuals.of(plain, others, logits)
+
+
+def head_of(fold: int) -> AttentionHead:
+    """Return the head of a fold: each has another temperature."""
+    return REMEMBERING.changed(log_inverse_temperature=np.log(2.0 + 0.1 * fold))
+
+
+@pytest.mark.parametrize("clicks", [False, True])
+def test_the_heads_of_cross_validation_have_priors_of_other_folds_without_the_memory_of_their_own(
+    tmp_path: Path, clicks: bool
+) -> None:
+    own = [(one.text, next(iter(one.gains))) for one in feedback(chance=False) if fold_of(one.query_key) in (0, 1, 2)]
+    for name, memory in (("without", []), ("with", own)):
+        choice, residuals = selected(tmp_path / name, memory, clicks)
+        expected = fit_priors(residuals, PENALTY)
+        assert choice.penalty == PENALTY
+        assert choice.by_fold[2].documents.tobytes() == expected.documents.tobytes()
+        assert choice.by_fold[2].values == pytest.approx(expected.values, abs=1e-4)
+        everywhere = [priors.values.tobytes() for priors in (*choice.by_fold.values(), choice.priors)]
+        assert len(set(everywhere)) == len(everywhere)
+
+
+def test_the_final_priors_are_fitted_to_all_folds_without_the_memory_of_the_test_folds(tmp_path: Path) -> None:
+    held_out = [one for one in feedback(chance=False) if fold_of(one.query_key) < TEST_FOLDS]
+    memory = [(one.text, next(iter(one.gains))) for one in held_out]
+    with_memory, _ = selected(tmp_path / "with", memory)
+    without, residuals = selected(tmp_path / "without", [])
+    assert memory
+    assert with_memory.priors.values.tobytes() == without.priors.values.tobytes()
+    assert np.abs(without.priors.values).mean() > np.abs(fit_priors(residuals, PENALTY).values).mean()
+
+
+def test_a_document_that_is_clicked_because_it_was_shown_first_has_no_prior(tmp_path: Path) -> None:
+    generation = collection(tmp_path)
+    asked = []
+    for one in feedback(chance=False):
+        first = next(iter(one.gains)) // MAKERS * MAKERS
+        clicks = {first + at: {at + 1: round(1000 * ASSUMED_CURVE[at])} for at in range(MAKERS)}
+        gains = {row: float(sum(of.values())) for row, of in clicks.items()}
+        shown = {first + at: {at + 1: 1000} for at in range(MAKERS)}
+        asked.append(replace(one, gains=gains, shown=shown, clicks=clicks))
+    examples = learned(generation, asked)
+    priors = fit_priors(Residuals.of(generation, examples, candidate_logits(generation, HEAD, examples)), 0.1)
+    assert np.abs(priors.values).max(initial=0.0) < 0.02
 
 
 def learned(generation: Generation, asked: list[Feedback]) -> list[Example]:
