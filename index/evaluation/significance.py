@@ -6,7 +6,7 @@ differences, so an interval without 0 always has p below 1 - CONFIDENCE. Sources
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -151,27 +151,28 @@ def level(earlier: int) -> float:
 def gate(
     ndcg: Comparison,
     recall: Comparison,
-    clicks: Comparison | None = None,
+    clicks: Sequence[Comparison] = (),
     never_shown: tuple[float, float] | None = None,
     earlier: int = 0,
 ) -> Decision:
     """Promote if nDCG@10 is better with p below the level of the decision, and Recall@100 is not worse.
 
-    With clicks, their likelihood must be better instead, and nDCG@10 on the documents shown must not be significantly
-    worse. never_shown: the shares of first documents that no list showed, of champion and challenger. Held-out clicks
-    say nothing about such documents, so their share may rise by NEVER_SHOWN_RISE at most. earlier: the number of
-    decisions against the same champion before this one; they used the same held-out queries.
+    clicks: comparisons of measures of clicks. One of them must be better instead, each at an equal share of the level
+    (Bonferroni), and nDCG@10 on the documents shown must not be significantly worse. never_shown: the shares of first
+    documents that no list showed, of champion and challenger. Held-out clicks say nothing about such documents, so
+    their share may rise by NEVER_SHOWN_RISE at most. earlier: the number of decisions against the same champion before
+    this one; they used the same held-out queries.
     """
     kept = Check(
         "recall_not_worse",
         recall.difference >= 0 or (recall.difference >= -RECALL_TOLERANCE and recall.high >= 0),
         f"Recall@100 {_figures(recall)}: at most {RECALL_TOLERANCE} lower, and not significantly",
     )
-    if clicks is None:
+    if not clicks:
         checks = [_better("ndcg_better", ndcg, earlier), kept]
     else:
         checks = [
-            _better("clicks_better", clicks, earlier),
+            _any_better("clicks_better", clicks, earlier),
             Check("ndcg_not_worse", ndcg.high >= 0, f"nDCG@10 of the documents shown {_on_queries(ndcg)}: not worse"),
             kept,
         ]
@@ -190,15 +191,21 @@ def gate(
 
 def _better(name: str, found: Comparison, earlier: int) -> Check:
     """Return the check that a measure is better: p is below the level, and enough queries changed to prove that."""
-    limit = level(earlier)
+    return _any_better(name, [found], earlier)
+
+
+def _any_better(name: str, found: Sequence[Comparison], earlier: int) -> Check:
+    """Return the check that one of the measures is better, each with p below its share of the level."""
+    limit = level(earlier) / len(found)
     least = 1 + math.ceil(-math.log2(limit))
-    wanted = f"better with p below {limit:.2g}"
+    wanted = ("must be" if len(found) == 1 else "one must be") + f" better with p below {limit:.2g}"
     if earlier:
         wanted += f", the level of decision {earlier + 1} against this champion"
-    if found.changed < least:
-        wanted += f"; {found.changed} queries changed, and {least} are needed"
-    passed = found.difference > 0 and found.p_value < limit and found.changed >= least
-    return Check(name, passed, f"{found.measure} {_on_queries(found)}: must be {wanted}")
+    most = max(one.changed for one in found)
+    if most < least:
+        wanted += f"; {most} queries changed, and {least} are needed"
+    passed = any(one.difference > 0 and one.p_value < limit and one.changed >= least for one in found)
+    return Check(name, passed, "; ".join(f"{one.measure} {_on_queries(one)}" for one in found) + f": {wanted}")
 
 
 def _figures(found: Comparison) -> str:

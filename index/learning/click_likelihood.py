@@ -19,7 +19,7 @@ from scipy.optimize import minimize
 
 from index.evaluation.significance import Comparison, compare
 from index.generation.generation import Generation
-from index.learning.examples import Feedback, hash_of, make_batch, make_example
+from index.learning.examples import Feedback, expected_examinations, hash_of, make_batch, make_example
 from index.ranking.attention import AttentionHead
 from index.ranking.search import project
 from index.records import Floats
@@ -39,11 +39,15 @@ Doubles = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Clicked:
-    """The shown documents of a query with clicks under a head: logits, log propensities and clicks, all (n,)."""
+    """The shown documents of a query with clicks under a head, all (n,).
+
+    logits, log propensities, clicks, and the expected examinations.
+    """
 
     logits: NDArray[Any]
     log_propensity: NDArray[Any]
     clicks: NDArray[Any]
+    examinations: NDArray[Any]
 
 
 @dataclass(frozen=True)
@@ -179,7 +183,9 @@ def clicked(generation: Generation, head: AttentionHead, feedback: Feedback, cur
         return None
     batch = make_batch(generation, [example], with_values=head.hops)
     logits = np.asarray(head(batch.query, batch.candidates).logits[0, : len(rows)], np.float64)
-    return Clicked(logits, np.asarray(example.log_propensity, np.float64), clicks)
+    shown = feedback.shown or {}
+    examinations = np.asarray([expected_examinations(shown.get(row, {}), curve) for row in rows], np.float64)
+    return Clicked(logits, np.asarray(example.log_propensity, np.float64), clicks, examinations)
 
 
 def likelihoods(queries: Mapping[str, Clicked]) -> dict[str, float]:
@@ -198,10 +204,10 @@ def likelihoods(queries: Mapping[str, Clicked]) -> dict[str, float]:
     return found
 
 
-def compare_clicks(
+def clicked_pairs(
     generation: Generation, champion: AttentionHead, pairs: Sequence[tuple[Feedback, AttentionHead]], curve: Floats
-) -> Comparison | None:
-    """Return the paired comparison of the likelihoods of clicks; None for fewer than two queries.
+) -> tuple[dict[str, Clicked], dict[str, Clicked]]:
+    """Return the shown documents of the queries that have them, by query key, under the champion and the other head.
 
     pairs: each held-out query with the head that did not train on it.
     """
@@ -211,8 +217,11 @@ def compare_clicks(
         mine, theirs = clicked(generation, champion, one, curve), clicked(generation, head, one, curve)
         if mine is not None and theirs is not None:
             before[one.query_key], after[one.query_key] = mine, theirs
-    if len(before) < 2:
-        return None
+    return before, after
+
+
+def compare_clicks(before: Mapping[str, Clicked], after: Mapping[str, Clicked]) -> Comparison:
+    """Return the paired comparison of the likelihoods of clicks, for at least two queries (`clicked_pairs`)."""
     return compare(CLICKS, likelihoods(before), likelihoods(after))
 
 

@@ -13,12 +13,14 @@ from index.generation.generation import Generation
 from index.learning.click_likelihood import (
     CLICKS,
     clicked,
+    clicked_pairs,
     clicked_queries,
     compare_clicks,
     likelihoods,
     never_shown,
 )
 from index.learning.click_model import ClickModel, among_shown, held_out_qrels
+from index.learning.clicked_ranks import RANKS, compare_ranks
 from index.learning.config import FitConfig, Step
 from index.learning.examples import Feedback
 from index.learning.held_out_attention import most_changed
@@ -59,8 +61,9 @@ class HeldOut:
 
         earlier: the number of decisions against the same champion before this one.
         """
-        ndcg, recall, clicks = self.comparisons["nDCG@10"], self.comparisons["R@100"], self.comparisons.get(CLICKS)
-        if clicks is None or 2 * clicks.queries < ndcg.queries:
+        ndcg, recall = self.comparisons["nDCG@10"], self.comparisons["R@100"]
+        clicks = [self.comparisons[name] for name in (CLICKS, RANKS) if name in self.comparisons]
+        if not clicks or 2 * clicks[0].queries < ndcg.queries:
             return gate(ndcg, recall, earlier=earlier)
         return gate(ndcg, recall, clicks, self.never_shown, earlier)
 
@@ -229,34 +232,38 @@ def compare_heads(
         comparisons[measure] = comparison.lowered(share * choices.optimism(measure))
     with_clicks = clicked_queries(held_out)
     counts = {"test": len(test), "cross_fitted": len(cross_fitted), "clicked": len(with_clicks)}
-    of_clicks = _compare_likelihoods(generation, champion, queries, len(test), choices, clicks.examination.curve)
+    of_clicks = _compare_clicks(generation, champion, queries, len(test), choices, clicks.examination.curve)
     changed = most_changed(test, *runs)
-    if of_clicks is None:
+    if not of_clicks:
         return HeldOut(comparisons, counts, most_changed=changed)
     shares = never_shown(runs[0], with_clicks, new), never_shown(runs[1], with_clicks, new)
-    return HeldOut(comparisons | {CLICKS: of_clicks}, counts, shares, changed)
+    return HeldOut(comparisons | of_clicks, counts, shares, changed)
 
 
-def _compare_likelihoods(
+def _compare_clicks(
     generation: Generation,
     champion: AttentionHead,
     queries: Sequence[tuple[Feedback, AttentionHead]],
     test: int,
     choices: Choices,
     curve: Floats,
-) -> Comparison | None:
-    """Return the comparison of the likelihoods of clicks, None for fewer than two queries with clicks.
+) -> dict[str, Comparison]:
+    """Return the comparisons of the likelihoods and of the ranks of clicks; none for fewer than two queries with them.
 
     The first `test` queries are test queries, the others are cross-fitted. The overestimate from all choices is
-    subtracted from the share of the cross-fitted queries among the queries with clicks.
+    subtracted from the share of the cross-fitted queries among the queries with clicks; for ranks it is that of nDCG@10
+    on graded clicks, which has the same unit and decided on most choices.
     """
     keys = {one.query_key for one in clicked_queries([one for one, _ in queries])}
     pairs = [(one, head) for one, head in queries if one.query_key in keys]
-    found = compare_clicks(generation, champion, pairs, curve)
-    if found is None:
-        return None
-    cross_fitted = sum(one.query_key in keys for one, _ in queries[test:])
-    return found.lowered(cross_fitted / len(pairs) * choices.optimism(CLICKS))
+    before, after = clicked_pairs(generation, champion, pairs, curve)
+    if len(before) < 2:
+        return {}
+    share = sum(one.query_key in keys for one, _ in queries[test:]) / len(pairs)
+    return {
+        CLICKS: compare_clicks(before, after).lowered(share * choices.optimism(CLICKS)),
+        RANKS: compare_ranks(before, after).lowered(share * choices.optimism("nDCG@10")),
+    }
 
 
 def _cross_fitted(
