@@ -177,7 +177,7 @@ def test_a_gain_that_suffices_at_first_does_not_suffice_after_many_decisions() -
     assert "p below 0.0083, the level of decision 3 against this champion" in decision.reasons[0]
     assert decision.as_dict()["earlier_decisions"] == 2
     assert decision.as_dict()["level"] == pytest.approx(0.1 / 12, abs=1e-7)
-    assert not gate(SAME, SAME, found, (0.1, 0.1), earlier=2).promote
+    assert not gate(SAME, SAME, [found], (0.1, 0.1), earlier=2).promote
 
 
 @pytest.mark.parametrize(("changed", "promoted"), [(2, False), (5, False), (6, True), (20, True)])
@@ -218,13 +218,26 @@ def test_every_reason_contains_its_figures() -> None:
 
 
 def test_clicks_decide_where_there_are_clicks() -> None:
-    assert gate(SAME, SAME, BETTER, (0.1, 0.2)).promote
-    assert not gate(BETTER, SAME, SAME, (0.1, 0.2)).promote
-    assert not gate(comparison(-0.04, -0.07, -0.01), SAME, BETTER, (0.1, 0.2)).promote
+    assert gate(SAME, SAME, [BETTER], (0.1, 0.2)).promote
+    assert not gate(BETTER, SAME, [SAME], (0.1, 0.2)).promote
+    assert not gate(comparison(-0.04, -0.07, -0.01), SAME, [BETTER], (0.1, 0.2)).promote
+
+
+@pytest.mark.parametrize("places", [(0, 1), (1, 0)])
+def test_one_of_two_measures_of_clicks_must_be_better_at_half_the_level(places: tuple[int, int]) -> None:
+    clear, weak = (replace(BETTER, p_value=level(0) / 2 + step) for step in (-1e-6, 1e-6))
+    for found, promoted in (((clear, SAME), True), ((weak, SAME), False), ((weak, weak), False)):
+        decision = gate(SAME, SAME, [found[place] for place in places], (0.1, 0.2))
+        assert decision.promote == promoted
+        assert decision.reasons[0].count("p = ") == 2
+        assert "one must be better with p below 0.025" in decision.reasons[0]
+    few = replace(clear, changed=6)
+    assert not gate(SAME, SAME, [few, few], (0.1, 0.2)).promote
+    assert "6 queries changed, and 7 are needed" in gate(SAME, SAME, [few, few], (0.1, 0.2)).reasons[0]
 
 
 def test_a_head_whose_first_documents_were_never_shown_is_not_promoted() -> None:
-    decision = gate(BETTER, SAME, BETTER, (0.05, 0.84))
+    decision = gate(BETTER, SAME, [BETTER], (0.05, 0.84))
     assert not decision.promote
     assert [check.name for check in decision.checks if not check.passed] == ["documents_known"]
     assert "5% -> 84%" in decision.reasons[-1]

@@ -15,8 +15,9 @@ import pytest
 
 from index.evaluation.significance import compare
 from index.generation.generation import Generation
-from index.learning.click_likelihood import CLICKS, compare_clicks
+from index.learning.click_likelihood import CLICKS, clicked_pairs, compare_clicks
 from index.learning.click_model import estimate_clicks
+from index.learning.clicked_ranks import RANKS, compare_ranks
 from index.learning.examples import Feedback
 from index.learning.held_out import ranked_rows
 from index.ranking.attention import AttentionHead
@@ -100,16 +101,16 @@ def true_ndcg(collection: Generation, head: AttentionHead, queries: Sequence[Fee
 
 @pytest.mark.parametrize("lists", [BEST, WORSE], ids=["own lists", "lists of the worse head"])
 @pytest.mark.parametrize("seed", range(3))
-def test_the_likelihood_of_cascade_clicks_prefers_the_better_head(
+def test_both_measures_of_cascade_clicks_prefer_the_better_head(
     collection: Generation, lists: AttentionHead, seed: int
 ) -> None:
     feedback = log(collection, lists, seed)
     asked = [one for one in feedback if not one.is_silent]
     curve = estimate_clicks(feedback).examination.curve
-    found = compare_clicks(collection, WORSE, [(one, BEST) for one in asked], curve)
-    assert found is not None
-    assert found.queries > 100
-    assert found.low > 0
+    pairs = clicked_pairs(collection, WORSE, [(one, BEST) for one in asked], curve)
+    for found in (compare_clicks(*pairs), compare_ranks(*pairs)):
+        assert found.queries > 100
+        assert found.low > 0
 
 
 @pytest.mark.parametrize("lists", [BEST, WORSE], ids=["own lists", "lists of the worse head"])
@@ -119,7 +120,7 @@ def test_no_worse_head_is_promoted_on_cascade_clicks(collection: Generation, lis
     feedback = log(collection, lists, seed)
     asked = [one for one in feedback if not one.is_silent]
     fitted, _ = run(collection, feedback, FORCED, BEST, recipes=(QUICK[0], QUICK[2]))
-    assert CLICKS in fitted.report["held_out"]
+    assert {CLICKS, RANKS} <= fitted.report["held_out"].keys()
     true = compare("nDCG", true_ndcg(collection, BEST, asked), true_ndcg(collection, fitted.head, asked))
     assert true.difference < 0
     assert not fitted.decision.promote

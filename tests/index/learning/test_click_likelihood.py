@@ -14,6 +14,7 @@ from index.learning.click_likelihood import (
     Clicked,
     ClickTable,
     clicked,
+    clicked_pairs,
     clicked_queries,
     compare_clicks,
     likelihoods,
@@ -64,7 +65,7 @@ def drawn(count: int, seed: int = 0) -> dict[str, Clicked]:
     for at in range(count):
         logits = random.normal(size=8)
         liked = int(np.argmax(logits + random.gumbel(size=8)))
-        queries[f"query {at}"] = Clicked(logits, np.zeros(8), (np.arange(8) == liked).astype(float))
+        queries[f"query {at}"] = Clicked(logits, np.zeros(8), (np.arange(8) == liked).astype(float), np.ones(8))
     return queries
 
 
@@ -106,7 +107,7 @@ def test_logits_that_squeeze_the_order_of_another_head_gain_nothing() -> None:
 def test_a_single_click_far_below_the_best_document_does_not_decide() -> None:
     """No click of the fitted half is that far, so g may be steep there."""
     queries = drawn(60)
-    far = Clicked(np.asarray([0.0, -50.0]), np.zeros(2), np.asarray([0.0, 1.0]))
+    far = Clicked(np.asarray([0.0, -50.0]), np.zeros(2), np.asarray([0.0, 1.0]), np.ones(2))
     assert likelihoods(queries | {"far": far})["far"] > math.log(0.05 / 2) - 0.01
 
 
@@ -152,6 +153,7 @@ def test_propensities_come_from_the_positions(collection: Generation) -> None:
     assert found is not None
     assert np.exp(found.log_propensity).tolist() == pytest.approx([1.0, 0.5, 0.25])
     assert found.clicks.tolist() == [0, 1, 0]
+    assert found.examinations.tolist() == pytest.approx([1.0, 0.5, 0.25])
 
 
 def test_a_head_that_ranks_clicked_documents_first_has_the_better_likelihood(collection: Generation) -> None:
@@ -159,12 +161,10 @@ def test_a_head_that_ranks_clicked_documents_first_has_the_better_likelihood(col
     wrong = AttentionHead(INITIAL)
     wrong = wrong.changed(beta=np.zeros_like(wrong.beta))
     queries = log(shifted=False)
-    found = compare_clicks(collection, wrong, [(one, right) for one in queries], FLAT)
-    assert found is not None
+    found = compare_clicks(*clicked_pairs(collection, wrong, [(one, right) for one in queries], FLAT))
     assert (found.measure, found.queries) == (CLICKS, len(queries))
     assert found.low > 0
-    worse = compare_clicks(collection, right, [(one, wrong) for one in queries], FLAT)
-    assert worse is not None
+    worse = compare_clicks(*clicked_pairs(collection, right, [(one, wrong) for one in queries], FLAT))
     assert worse.high < 0
 
 
@@ -172,7 +172,7 @@ def test_without_clicks_on_shown_documents_there_is_no_comparison(collection: Ge
     head = AttentionHead(INITIAL)
     gone = shown_to(asked(shifted=False)[0], [1, COUNT + 5], {COUNT + 5: 1})
     assert clicked(collection, head, gone, FLAT) is None
-    assert compare_clicks(collection, head, [(gone, head)], FLAT) is None
+    assert clicked_pairs(collection, head, [(gone, head)], FLAT) == ({}, {})
     judged = asked(shifted=False)[:3]
     silent = Feedback("silent", "", np.empty(0, np.float32), {}, {1: {1: 1}, 2: {2: 1}}, {})
     assert clicked_queries([*judged, silent]) == []

@@ -8,6 +8,7 @@ import pytest
 from index.evaluation.significance import Comparison
 from index.learning.click_likelihood import CLICKS
 from index.learning.click_model import estimate_clicks
+from index.learning.clicked_ranks import RANKS
 from index.learning.config import Recipe
 from index.learning.examples import FOLDS, TEST_FOLDS, Feedback, split
 from index.learning.held_out import Choices, HeldOut, HopChoice, compare_heads
@@ -23,7 +24,7 @@ from tests.index.ranking.attention_by_hand import only
 def with_a_click(one: Feedback) -> Feedback:
     """Return a query whose list showed its right document second, and one further document first."""
     (right,) = one.gains
-    shown = {(right + 1) % 60: {1: 1}, right: {2: 1}}
+    shown = {(right - 1) % 60: {1: 1}, right: {2: 1}}
     return replace(one, shown=shown, clicks={right: {2: 1}})
 
 
@@ -46,7 +47,7 @@ def test_the_overestimate_counts_in_the_share_of_the_cross_fitted_queries_with_c
     feedback = [*map(with_a_click, learn), *test]
     plain, lowered = (compared(tmp_path / name, feedback, by) for name, by in (("plain", 0.0), ("lowered", 0.1)))
     assert lowered.counts == {"test": len(test), "cross_fitted": len(learn), "clicked": len(learn)}
-    share = {"nDCG@10": len(learn) / 60, CLICKS: 1.0}
+    share = {"nDCG@10": len(learn) / 60, CLICKS: 1.0, RANKS: 1.0}
     for measure, expected in share.items():
         difference = plain.comparisons[measure].difference - lowered.comparisons[measure].difference
         assert difference == pytest.approx(0.1 * expected)
