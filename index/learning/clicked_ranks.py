@@ -27,6 +27,13 @@ Doubles = NDArray[np.float64]
 
 def compare_ranks(before: Mapping[str, Clicked], after: Mapping[str, Clicked]) -> Comparison:
     """Return the paired comparison of two heads. before, after: query key -> the same shown documents under each."""
+    return compare(RANKS, *rank_measures(before, after))
+
+
+def rank_measures(
+    before: Mapping[str, Clicked], after: Mapping[str, Clicked]
+) -> tuple[dict[str, float], dict[str, float]]:
+    """Return query key -> the measure, for both heads. before, after: as in `compare_ranks`."""
     keys = sorted(before)
     ranks = [(_ranks(before[key].logits), _ranks(after[key].logits)) for key in keys]
     groups = [np.minimum((left + right) // 2, TOP) for left, right in ranks]
@@ -38,7 +45,7 @@ def compare_ranks(before: Mapping[str, Clicked], after: Mapping[str, Clicked]) -
         best = max(LEAST, float(np.sort(gains)[::-1] @ _discounts(np.arange(len(gains)))))
         for own, side in zip(pair, values, strict=True):
             side[key] = float(gains @ _discounts(own)) / best
-    return compare(RANKS, *values)
+    return values
 
 
 def _ranks(logits: NDArray[np.float64]) -> NDArray[np.int64]:

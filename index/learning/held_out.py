@@ -116,9 +116,13 @@ class Choices:
         return self.priors.applied(self.trees.applied(self.hop.applied(self.selection)))
 
     def optimism(self, measure: str) -> float:
-        """Return the overestimate of a measure's gain on these queries."""
+        """Return the overestimate of a measure's gain on these queries.
+
+        Recipe and hop do not measure `RANKS`: there the overestimate is that of nDCG@10, which has the same unit.
+        """
+        other = "nDCG@10" if measure == RANKS else measure
         choices = (self.selection, self.hop, self.trees, self.priors)
-        return sum(choice.optimism.get(measure, 0.0) for choice in choices)
+        return sum(choice.optimism.get(measure, choice.optimism.get(other, 0.0)) for choice in choices)
 
 
 def select_hop(
@@ -251,8 +255,7 @@ def _compare_clicks(
     """Return the comparisons of the likelihoods and of the ranks of clicks; none for fewer than two queries with them.
 
     The first `test` queries are test queries, the others are cross-fitted. The overestimate from all choices is
-    subtracted from the share of the cross-fitted queries among the queries with clicks; for ranks it is that of nDCG@10
-    on graded clicks, which has the same unit and decided on most choices.
+    subtracted from the share of the cross-fitted queries among the queries with clicks.
     """
     keys = {one.query_key for one in clicked_queries([one for one, _ in queries])}
     pairs = [(one, head) for one, head in queries if one.query_key in keys]
@@ -260,10 +263,8 @@ def _compare_clicks(
     if len(before) < 2:
         return {}
     share = sum(one.query_key in keys for one, _ in queries[test:]) / len(pairs)
-    return {
-        CLICKS: compare_clicks(before, after).lowered(share * choices.optimism(CLICKS)),
-        RANKS: compare_ranks(before, after).lowered(share * choices.optimism("nDCG@10")),
-    }
+    found = compare_clicks(before, after), compare_ranks(before, after)
+    return {one.measure: one.lowered(share * choices.optimism(one.measure)) for one in found}
 
 
 def _cross_fitted(

@@ -20,7 +20,7 @@ from index.learning.model_selection import NDCG, ClickInterpretations, Selection
 from index.learning.optimism import once
 from index.learning.ordered_choice import Doubles, choose, overestimate
 from index.learning.prior_fit import Residuals, candidate_logits, fit_priors, hashes_of
-from index.learning.validation_groups import groups_of, measure_logits
+from index.learning.validation_groups import groups_of, measure_logits, measures_of
 from index.memory.query_key import is_anonymous
 from index.ranking.attention import AttentionHead
 from index.ranking.priors import Priors, no_priors
@@ -85,7 +85,7 @@ def select_priors(
         examples = [one for one in examples if selection.head_for(one.feedback.query_key) is not None]
     steps = len(groups) + 1
     fitted: list[list[Priors]] = []
-    found: list[list[tuple[Doubles, Doubles]]] = []
+    found: list[list[dict[str, Doubles]]] = []
     for at, (folds, head) in enumerate(groups):
         inside, others = _divided(examples, folds)
         residuals = Residuals.of(
@@ -95,11 +95,12 @@ def select_priors(
         logits = candidate_logits(generation, head, inside)
         found.append([_measured(generation, inside, logits, priors, interpretations) for priors in fitted[-1]])
         yield Step("priors", at + 1, steps)
-    ndcg, clicks = ([np.concatenate([own[at][of] for own in found]) for at in range(len(fitted[0]))] for of in (0, 1))
-    values = [own + np.nan_to_num(likelihood) for own, likelihood in zip(ndcg, clicks, strict=True)]
+    measures = measures_of(list(zip(*found, strict=True)))
+    ndcg = measures[NDCG]
+    values = [own + np.nan_to_num(likelihood) for own, likelihood in zip(ndcg, measures[CLICKS], strict=True)]
     place = int(choose(values, once(len(values[0])), config.error_share)[0])
     tried = dict(zip((np.inf, *penalties), ndcg, strict=True))
-    optimism = overestimate(values, {NDCG: ndcg, CLICKS: clicks}, place, config)
+    optimism = overestimate(values, measures, place, config)
     if not place:
         return PriorChoice(no_priors(), {}, tried, None, optimism)
     final = fitted[0][place]
@@ -163,7 +164,7 @@ def _measured(
     logits: Sequence[Floats],
     priors: Priors,
     interpretations: ClickInterpretations,
-) -> tuple[Doubles, Doubles]:
-    """Return nDCG@10 and the log likelihood per click (queries,) with these priors, as `measure_logits` does."""
+) -> dict[str, Doubles]:
+    """Return the measures (queries,) with these priors, as `measure_logits` does; `RANKS` is the gain by them."""
     raised = [own + priors.of(hashes_of(one)) for own, one in zip(logits, examples, strict=True)]
-    return measure_logits(generation, examples, raised, interpretations)
+    return measure_logits(generation, examples, raised, interpretations, logits)

@@ -12,13 +12,12 @@ import numpy as np
 
 from index.generation.generation import Generation
 from index.learning.boosting import Scored, boost
-from index.learning.click_likelihood import CLICKS
 from index.learning.config import FitConfig, Step
 from index.learning.examples import Example, fold_of
 from index.learning.model_selection import NDCG, ClickInterpretations, Selection
 from index.learning.optimism import once
 from index.learning.ordered_choice import Doubles, choose, overestimate
-from index.learning.validation_groups import groups_of, measure_logits
+from index.learning.validation_groups import groups_of, measure_logits, measures_of
 from index.ranking.attention import AttentionHead
 from index.ranking.trees import Trees, no_trees
 
@@ -72,29 +71,28 @@ def select_trees(
     groups = groups_of(selection)
     parts = yield from _scored(generation, groups, examples)
     most, fitted = max(config.trees), []
-    tried: dict[int, list[tuple[Doubles, Doubles]]] = {count: [] for count in (0, *config.trees)}
+    tried: dict[int, list[dict[str, Doubles]]] = {count: [] for count in (0, *config.trees)}
     for at, (inside, scored) in enumerate(parts[: len(groups)]):
         others = Scored.union([part for other, (_, part) in enumerate(parts) if other != at])
         fitted.append(boost(others, most, config.seed))
-        for count, pairs in tried.items():
+        without = np.split(scored.logits, np.cumsum(scored.counts)[:-1])
+        for count, found in tried.items():
             trees = fitted[-1].first(count)
             logits = scored.logits + (trees(scored.features) if len(trees) else 0)
             own = np.split(logits, np.cumsum(scored.counts)[:-1])
-            pairs.append(measure_logits(generation, inside, own, interpretations))
+            found.append(measure_logits(generation, inside, own, interpretations, without))
         yield Step("trees", len(groups) + at + 1, 2 * len(groups) + 1)
-    measures, clicks = (
-        {count: np.concatenate([pair[at] for pair in pairs]) for count, pairs in tried.items()} for at in (0, 1)
-    )
-    numbers = sorted(measures)
-    values, likelihood = ([of[count] for count in numbers] for of in (measures, clicks))
-    place = int(choose(values, once(len(measures[0])), config.error_share)[0])
+    numbers = sorted(tried)
+    measures = measures_of([tried[count] for count in numbers])
+    values = measures[NDCG]
+    place = int(choose(values, once(len(values[0])), config.error_share)[0])
     count = numbers[place]
     final = fitted[0]
     if count and len(groups) > 1:
         final = boost(Scored.union([part for _, part in parts]), most, config.seed)
     by_fold = {fold: own.first(count) for (folds, _), own in zip(groups, fitted, strict=True) for fold in folds}
-    optimism = overestimate(values, {NDCG: values, CLICKS: likelihood}, place, config)
-    return TreeChoice(final.first(count), by_fold, measures, count, optimism)
+    optimism = overestimate(values, measures, place, config)
+    return TreeChoice(final.first(count), by_fold, dict(zip(numbers, values, strict=True)), count, optimism)
 
 
 def _scored(

@@ -1,6 +1,7 @@
 """Recipes, trees, priors and second hop measure the likelihood of clicks on the same queries; NaN without clicks."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -9,8 +10,9 @@ from numpy.typing import NDArray
 
 from index.generation.generation import Generation
 from index.learning.boosting import Scored
-from index.learning.click_likelihood import CLICKS, ClickTable, clicked, likelihoods
+from index.learning.click_likelihood import CLICKS, ClickTable, clicked, clicked_pairs, likelihoods
 from index.learning.click_model import ClickModel, estimate_clicks, held_out_qrels
+from index.learning.clicked_ranks import RANKS, compare_ranks
 from index.learning.config import Recipe
 from index.learning.examples import FOLDS, Feedback
 from index.learning.fit import _interpret
@@ -22,6 +24,7 @@ from index.learning.validation_groups import measure_logits
 from index.ranking.attention import AttentionHead
 from tests.index.learning.test_click_likelihood import log
 from tests.index.learning_fixtures import CONFIG, INITIAL, asked, collection_of, finished
+from tests.index.ranking.attention_by_hand import only
 
 HEAD = AttentionHead(INITIAL)
 LOG = log(shifted=False)
@@ -74,14 +77,29 @@ def test_trees_measure_the_documents_shown(collection: Generation, interpretatio
     examples = interpretations.examples["graded"]
     scored = Scored.of(collection, HEAD, examples)
     logits = np.split(scored.logits, np.cumsum(scored.counts)[:-1])
-    _, found = measure_logits(collection, examples, logits, interpretations)
+    found = measure_logits(collection, examples, logits, interpretations)[CLICKS]
     assert found == pytest.approx(expected(collection, halves=False), abs=1e-3, nan_ok=True)
 
 
 def test_priors_measure_the_documents_shown(collection: Generation, interpretations: ClickInterpretations) -> None:
     examples = interpretations.examples["debiased"]
-    _, found = measure_logits(collection, examples, candidate_logits(collection, HEAD, examples), interpretations)
-    assert found == pytest.approx(expected(collection, halves=False), abs=1e-3, nan_ok=True)
+    logits = candidate_logits(collection, HEAD, examples)
+    found = measure_logits(collection, examples, logits, interpretations)
+    assert found[CLICKS] == pytest.approx(expected(collection, halves=False), abs=1e-3, nan_ok=True)
+    assert set(found[RANKS][~np.isnan(found[RANKS])].tolist()) == {0.0}
+
+
+def test_trees_and_priors_measure_the_gain_of_ranks_that_the_gate_measures(
+    collection: Generation, interpretations: ClickInterpretations
+) -> None:
+    examples = interpretations.examples["debiased"]
+    worse = AttentionHead(replace(INITIAL, beta=only(words=1.0)))
+    logits, before = (candidate_logits(collection, head, examples) for head in (HEAD, worse))
+    found = measure_logits(collection, examples, logits, interpretations, before)[RANKS]
+    expected = compare_ranks(*clicked_pairs(collection, worse, [(one, HEAD) for one in LOG], CURVE))
+    assert (~np.isnan(found)).sum() == expected.queries == len(LOG)
+    assert np.nanmean(found) == pytest.approx(expected.difference, abs=1e-5)
+    assert expected.difference > 0
 
 
 def test_the_second_hop_measures_the_heads_of_cross_validation(collection: Generation) -> None:

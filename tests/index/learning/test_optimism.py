@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from index.learning.click_likelihood import CLICKS
+from index.learning.clicked_ranks import RANKS
 from index.learning.config import Recipe
 from index.learning.held_out import Choices, HopChoice, HopMeasures, _chosen_hop, _chosen_hops, _hop_optimism
 from index.learning.model_selection import Selection, _chosen_on, _optimism
@@ -288,11 +289,12 @@ def test_all_choices_are_subtracted() -> None:
     selection = Selection(WEIGHTS, {}, {}, QUERIES, {"nDCG@10": 0.01, CLICKS: 0.02}, skipped=())
     hop = HopChoice(0.3, QUERIES, hops(1), {"nDCG@10": 0.002, "R@100": 0.004})
     grown = TreeChoice(no_trees(40), {}, {}, 40, {"nDCG@10": 0.003, CLICKS: 0.01})
-    preferring = PriorChoice(no_priors(), {}, {}, 1.0, {"nDCG@10": 0.004, CLICKS: 0.03})
+    preferring = PriorChoice(no_priors(), {}, {}, 1.0, {"nDCG@10": 0.004, CLICKS: 0.03, RANKS: 0.001})
     choices = Choices(selection, hop, grown, preferring)
     assert choices.optimism("nDCG@10") == pytest.approx(0.019)
     assert choices.optimism("R@100") == pytest.approx(0.004)
     assert choices.optimism(CLICKS) == pytest.approx(0.06)
+    assert choices.optimism(RANKS) == pytest.approx(0.016)  # of nDCG@10 where a choice does not measure it
     assert (
         Choices(replace(selection, optimism={}), replace(hop, optimism={}), NO_TREES, NO_PRIORS).optimism(CLICKS) == 0
     )
