@@ -169,10 +169,10 @@ def gate(
         f"Recall@100 {_figures(recall)}: at most {RECALL_TOLERANCE} lower, and not significantly",
     )
     if not clicks:
-        checks = [_better("ndcg_better", ndcg, earlier), kept]
+        checks = [_better("ndcg_better", [ndcg], earlier), kept]
     else:
         checks = [
-            _any_better("clicks_better", clicks, earlier),
+            _better("clicks_better", clicks, earlier),
             Check("ndcg_not_worse", ndcg.high >= 0, f"nDCG@10 of the documents shown {_on_queries(ndcg)}: not worse"),
             kept,
         ]
@@ -189,12 +189,7 @@ def gate(
     return Decision(all(check.passed for check in checks), tuple(checks), earlier)
 
 
-def _better(name: str, found: Comparison, earlier: int) -> Check:
-    """Return the check that a measure is better: p is below the level, and enough queries changed to prove that."""
-    return _any_better(name, [found], earlier)
-
-
-def _any_better(name: str, found: Sequence[Comparison], earlier: int) -> Check:
+def _better(name: str, found: Sequence[Comparison], earlier: int) -> Check:
     """Return the check that one of the measures is better, each with p below its share of the level."""
     limit = level(earlier) / len(found)
     least = 1 + math.ceil(-math.log2(limit))
