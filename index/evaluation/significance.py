@@ -76,7 +76,7 @@ class Decision:
 
     @property
     def level(self) -> float:
-        """The p below which a gain counts (`level`)."""
+        """The p below which a gain counts, in clicks half of it for each of two measures (`level`)."""
         return level(self.earlier)
 
     def with_check(self, check: Check | None) -> "Decision":
@@ -195,7 +195,8 @@ def _better(name: str, found: Sequence[Comparison], earlier: int) -> Check:
     least = 1 + math.ceil(-math.log2(limit))
     wanted = ("must be" if len(found) == 1 else "one must be") + f" better with p below {limit:.2g}"
     if earlier:
-        wanted += f", the level of decision {earlier + 1} against this champion"
+        share = "the level" if len(found) == 1 else f"1/{len(found)} of the level"
+        wanted += f", {share} of decision {earlier + 1} against this champion"
     most = max(one.changed for one in found)
     if most < least:
         wanted += f"; {most} queries changed, and {least} are needed"

@@ -35,6 +35,7 @@ def rank_measures(
 ) -> tuple[dict[str, float], dict[str, float]]:
     """Return query key -> the measure, for both heads. before, after: as in `compare_ranks`."""
     keys = sorted(before)
+    before, after = (_shown(side) for side in (before, after))
     ranks = [(_ranks(before[key].logits), _ranks(after[key].logits)) for key in keys]
     groups = [np.minimum((left + right) // 2, TOP) for left, right in ranks]
     rates = _rates([before[key] for key in keys], groups)
@@ -46,6 +47,15 @@ def rank_measures(
         for own, side in zip(pair, values, strict=True):
             side[key] = float(gains @ _discounts(own)) / best
     return values
+
+
+def _shown(queries: Mapping[str, Clicked]) -> dict[str, Clicked]:
+    """Return the queries without documents that no list showed: a solved session names documents of other lists."""
+    found = {}
+    for key, one in queries.items():
+        kept = one.examinations > 0
+        found[key] = Clicked(*(of[kept] for of in (one.logits, one.log_propensity, one.clicks, one.examinations)))
+    return found
 
 
 def _ranks(logits: NDArray[np.float64]) -> NDArray[np.int64]:

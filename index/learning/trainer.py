@@ -43,7 +43,7 @@ class Trial:
 
     history: the measures after each epoch that ran; heads: the heads after them. `measured` is the best measure: the
     number of epochs is a choice, which `optimism` repeats. clicks: for each of `measures`, the log likelihood per click
-    of each validation query with clicks; the gate decides on it.
+    of each validation query with clicks; the gate reads it.
     """
 
     head: AttentionHead

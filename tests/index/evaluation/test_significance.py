@@ -231,6 +231,8 @@ def test_one_of_two_measures_of_clicks_must_be_better_at_half_the_level(places: 
         assert decision.promote == promoted
         assert decision.reasons[0].count("p = ") == 2
         assert "one must be better with p below 0.025" in decision.reasons[0]
+    later = gate(SAME, SAME, [clear, SAME], (0.1, 0.2), earlier=2).reasons[0]
+    assert "one must be better with p below 0.0042, 1/2 of the level of decision 3 against this champion" in later
     few = replace(clear, changed=6)
     assert not gate(SAME, SAME, [few, few], (0.1, 0.2)).promote
     assert "6 queries changed, and 7 are needed" in gate(SAME, SAME, [few, few], (0.1, 0.2)).reasons[0]

@@ -52,6 +52,34 @@ def test_it_is_the_sum_of_rates_over_the_logarithms_of_ranks() -> None:
     assert (found.measure, found.queries) == (RANKS, 1)
 
 
+def test_ranks_after_the_tenth_count_nothing_and_queries_weigh_alike_in_rates() -> None:
+    count, moved = 12, np.asarray([11, *range(11)])
+    clicks, examinations = np.zeros(count), np.ones(count)
+    clicks[11] = 1.0
+    far, near = -np.arange(count, dtype=float), np.empty(count)
+    near[moved] = -np.arange(count)
+    one = [Clicked(of, np.zeros(count), clicks, examinations) for of in (far, near)]
+    loud = Clicked(far, np.zeros(count), np.full(count, 100.0), np.full(count, 1000.0))
+    found = [compare_ranks({"a": one[0]} | more, {"a": one[1]} | more) for more in ({}, {"b": loud})]
+    groups = np.minimum((np.arange(count) + np.argsort(moved)) // 2, 10)
+    own, others = (np.bincount(of, minlength=11) for of in (groups, np.minimum(np.arange(count), 10)))
+    clicked = np.bincount(groups, clicks, 11)
+    alone = clicked / np.maximum(own, 1)
+    beside = (clicked + 0.1 * others) / (own + others)  # the other query has .1 clicks a look, and weighs as much
+    discounts = np.where(np.arange(count) < 10, 1 / np.log2(np.arange(count) + 2.0), 0.0)
+    for rates, comparison in zip((alone, beside), found, strict=True):
+        gains = (clicks + rates[groups]) / 2
+        difference = (gains[moved] - gains) @ discounts / (np.sort(gains)[::-1] @ discounts)
+        assert comparison.difference * comparison.queries == pytest.approx(difference)
+
+
+def test_documents_that_no_list_showed_do_not_count() -> None:
+    shown = [np.asarray([3.0, 1.0]), np.zeros(2), np.asarray([0.0, 1.0]), np.ones(2)]
+    unseen = [np.insert(of, 1, value) for of, value in zip(shown, (2.0, 0.0, 0.0, 0.0), strict=True)]
+    plain, more = Clicked(*shown), Clicked(*unseen)
+    assert compare_ranks({"a": plain}, {"a": plain}).a == compare_ranks({"a": more}, {"a": more}).a
+
+
 @pytest.mark.parametrize("lists", ["best", "worst", "mixed"])
 def test_the_better_order_has_the_better_measure_whichever_order_was_shown(lists: str) -> None:
     queries = drawn(lists)

@@ -61,3 +61,14 @@ def test_documents_that_no_list_showed_count_only_where_clicks_decide() -> None:
     for clicked, promoted in ((2, True), (80, False)):
         measures = {"nDCG@10": better("nDCG@10", 100), "R@100": recall, CLICKS: better(CLICKS, clicked)}
         assert HeldOut(measures, {}, never_shown=(0.0, 0.35)).decide().promote is promoted
+
+
+@pytest.mark.parametrize("better", [CLICKS, RANKS])
+def test_either_measure_of_clicks_decides(better: str) -> None:
+    def measured(name: str, difference: float, p_value: float) -> Comparison:
+        return Comparison(name, 100, 0.5, 0.5 + difference, difference, -0.05, 0.15, p_value, 100)
+
+    others = {name: measured(name, 0.0, 1.0) for name in ("nDCG@10", "R@100", CLICKS, RANKS)}
+    assert not HeldOut(others, {}, never_shown=(0.0, 0.0)).decide().promote
+    assert HeldOut(others | {better: measured(better, 0.1, 0.001)}, {}, never_shown=(0.0, 0.0)).decide().promote
+    assert not HeldOut(others | {better: measured(better, 0.1, 0.03)}, {}, never_shown=(0.0, 0.0)).decide().promote
