@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 
 from index.generation.generation import Generation
-from index.learning.examples import Example, make_batch
+from index.learning.examples import Example, Feedback, make_batch
 from index.ranking.attention import AttentionHead
 from index.ranking.priors import Hashes, Priors, document_hashes, no_priors
 from index.records import Floats, Mask
@@ -38,9 +38,9 @@ STEPS = 100
 class Residuals:
     """The candidates of queries under a head, flat (M,), with the queries' counts and weights (Q,).
 
-    documents: hashes of the ids. is_known: whether the document has feedback, on any of the queries; the others have no
-    prior, so that a new document is not lowered because nobody could choose it. logits: with the log propensities.
-    shares: of the gains; they sum to 1 per query.
+    documents: hashes of the ids. is_known: whether the document was chosen, or shown in a log of clicks, on any of the
+    queries; the others have no prior, so that a new document is not lowered because nobody could choose it. logits:
+    with the log propensities. shares: of the gains; they sum to 1 per query.
     """
 
     documents: Hashes
@@ -54,8 +54,7 @@ class Residuals:
     def of(cls, generation: Generation, examples: Sequence[Example], logits: Sequence[Floats]) -> "Residuals":
         """Return the candidates of the examples with a gain, whose logits (N,) are given."""
         pairs = [(one, own) for one, own in zip(examples, logits, strict=True) if one.gains.any()]
-        judged = {row for one, _ in pairs for row in (*one.feedback.gains, *(one.feedback.shown or ()))}
-        rows = np.asarray(sorted(judged), np.int64)
+        rows = np.asarray(sorted({row for one, _ in pairs for row in _chosen_or_shown(one.feedback)}), np.int64)
         none = np.empty(0)
         return cls(
             np.concatenate([np.empty(0, np.uint64), *(hashes_of(one) for one, _ in pairs)]),
@@ -67,6 +66,11 @@ class Residuals:
             np.asarray([len(own) for _, own in pairs], np.int64),
             np.asarray([_weight(one) for one, _ in pairs], np.float64),
         )
+
+
+def _chosen_or_shown(feedback: Feedback) -> set[int]:
+    """Return the rows that have a gain or an impression. A grade of 0 or less is no gain, as in the loss."""
+    return {row for row, gain in feedback.gains.items() if gain > 0} | set(feedback.shown or ())
 
 
 def hashes_of(example: Example) -> Hashes:

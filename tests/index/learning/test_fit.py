@@ -133,7 +133,8 @@ def test_initial_parameters_are_kept_if_they_already_rank_correctly(collection: 
         for one in asked(shifted=False, noise=0.8)
     ]
     champion = AttentionHead(INITIAL)
-    fitted, _ = run(collection, feedback, replace(CONFIG, cross_validation_queries=ALL_FOLDS), champion)
+    config = replace(CONFIG, cross_validation_queries=ALL_FOLDS, priors=())
+    fitted, _ = run(collection, feedback, config, champion)
     assert fitted.report["recipe"]["recipe"] == "initial"
     assert not fitted.decision.promote
     assert fitted.report["held_out"]["nDCG@10"]["difference"] == 0.0

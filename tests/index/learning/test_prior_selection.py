@@ -219,18 +219,21 @@ def test_the_priors_are_the_minimum_of_their_loss(tmp_path: Path) -> None:
     assert 0 < np.abs(priors.values).max() < LARGEST
 
 
-def test_a_document_without_feedback_has_no_prior(tmp_path: Path) -> None:
+def test_a_document_that_was_neither_chosen_nor_shown_has_no_prior(tmp_path: Path) -> None:
     generation = collection(tmp_path)
     asked = feedback(chance=False)[:KINDS]
-    examples = learned(generation, asked)
-    priors = fit_priors(Residuals.of(generation, examples, candidate_logits(generation, HEAD, examples)), 0.1)
     confirmed = np.concatenate([chosen_document(one) for one in asked])
-    assert priors.documents.tolist() == sorted(confirmed.tolist())
-    judged = [replace(one, gains=dict.fromkeys(range(KINDS * MAKERS), 0.0) | one.gains) for one in asked]
-    of_all = learned(generation, judged)
-    all_priors = fit_priors(Residuals.of(generation, of_all, candidate_logits(generation, HEAD, of_all)), 0.1)
-    assert len(all_priors) > KINDS
-    assert (all_priors.of(confirmed) > 0).all()
+    graded = [replace(one, gains=dict.fromkeys(range(KINDS * MAKERS), 0.0) | one.gains) for one in asked]
+    for feedback_of, documents in (
+        (asked, KINDS),
+        (graded, KINDS),
+        ([as_clicks(one) for one in asked], KINDS * MAKERS),
+    ):
+        examples = learned(generation, feedback_of)
+        logits = candidate_logits(generation, HEAD, examples)
+        priors = fit_priors(Residuals.of(generation, examples, logits), 0.1)
+        assert len(priors) == documents
+        assert (priors.of(confirmed) > 0).all()
 
 
 def test_few_clicks_weigh_less_and_a_prior_is_bounded(tmp_path: Path) -> None:
