@@ -1,7 +1,8 @@
 """The priors of documents: what people choose for any query, beyond the evidence for the query at hand.
 
-A prior is a learned bias of one document in the softmax, the part `prior` of its logit. A document that
-was neither chosen nor shown has the prior 0. Documents are named by hashes of their ids, so that a prior stays with a document that is replaced.
+A prior is a learned bias of one document in the softmax, the part `prior` of its logit. A document that was neither
+chosen nor shown has the prior 0. Documents are named by hashes of their ids, so that a prior stays with a document that
+is replaced.
 Source: Craswell, Robertson, Zaragoza, Taylor 2005 (evidence that does not depend on the query).
 
 Letters: B queries, N candidates, P documents with a prior.
