@@ -244,7 +244,7 @@ def test_few_clicks_weigh_less_and_a_prior_is_bounded(tmp_path: Path) -> None:
                (learned(generation, asked), learned(generation, few))]  # fmt: skip
     assert weights[0] == pytest.approx(0.8)
     assert weights[1] == pytest.approx(1 / 6)
-    examples = learned(generation, asked * 50)
+    examples = learned(generation, asked * 5)
     priors = fit_priors(Residuals.of(generation, examples, candidate_logits(generation, HEAD, examples)), penalty=1e-3)
     assert np.abs(priors.values).max() == LARGEST
 
