@@ -118,7 +118,7 @@ class Choices:
     def optimism(self, measure: str) -> float:
         """Return the overestimate of a measure's gain on these queries.
 
-        Recipe and hop do not measure `RANKS`: there the overestimate is that of nDCG@10, which has the same unit.
+        Recipe and hop do not measure `RANKS`. The overestimate of nDCG@10 is used there, as an approximation.
         """
         other = "nDCG@10" if measure == RANKS else measure
         choices = (self.selection, self.hop, self.trees, self.priors)

@@ -1,7 +1,7 @@
-"""The choice among ordered options, from the simplest, on queries that none of them was fitted to.
+"""The choice among ordered options, from the simplest, on queries that no option was fitted to.
 
-Each option must beat the one that was chosen before it by a share of the standard error of its gain, as a richer recipe
-must (`model_selection`).
+An option is chosen if its gain over the option chosen before it exceeds a share of the standard error of the gain. The
+rule is that for richer recipes (`model_selection`).
 """
 
 from collections.abc import Mapping, Sequence

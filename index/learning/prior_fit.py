@@ -39,8 +39,8 @@ class Residuals:
     """The candidates of queries under a head, flat (M,), with the queries' counts and weights (Q,).
 
     documents: hashes of the ids. is_known: whether the document was chosen, or shown in a log of clicks, on any of the
-    queries; the others have no prior, so that a new document is not lowered because nobody could choose it. logits:
-    with the log propensities. shares: of the gains; they sum to 1 per query.
+    queries. Other documents have no prior: the absence of choices does not lower a new document. logits: with the log
+    propensities. shares: of the gains; they sum to 1 per query.
     """
 
     documents: Hashes

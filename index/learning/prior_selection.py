@@ -20,15 +20,13 @@ from index.learning.model_selection import NDCG, ClickInterpretations, Selection
 from index.learning.optimism import once
 from index.learning.ordered_choice import Doubles, choose, overestimate
 from index.learning.prior_fit import Residuals, candidate_logits, fit_priors, hashes_of
-from index.learning.validation_groups import groups_of, measure_logits, measures_of
+from index.learning.validation_groups import MIN_QUERIES, groups_of, measure_logits, measures_of
 from index.memory.query_key import is_anonymous
 from index.ranking.attention import AttentionHead
 from index.ranking.priors import Priors, no_priors
 from index.ranking.retrieval import CandidateSet
 from index.records import Floats
 
-MIN_QUERIES = 40
-"""Least number of queries with a confirmed document that priors are fitted to."""
 HELD_OUT = frozenset(range(TEST_FOLDS))
 
 

@@ -17,12 +17,10 @@ from index.learning.examples import Example, fold_of
 from index.learning.model_selection import NDCG, ClickInterpretations, Selection
 from index.learning.optimism import once
 from index.learning.ordered_choice import Doubles, choose, overestimate
-from index.learning.validation_groups import groups_of, measure_logits, measures_of
+from index.learning.validation_groups import MIN_QUERIES, groups_of, measure_logits, measures_of
 from index.ranking.attention import AttentionHead
 from index.ranking.trees import Trees, no_trees
 
-MIN_QUERIES = 40
-"""Least number of queries with a confirmed document that trees are fitted to."""
 Measures = Mapping[int, Doubles]
 """Rounds of boosting -> nDCG@10 (queries,)."""
 

@@ -16,6 +16,8 @@ from index.ranking.attention import AttentionHead
 from index.records import Floats
 
 Doubles = NDArray[np.float64]
+MIN_QUERIES = 40
+"""Least number of queries with a confirmed document that trees or priors are fitted to."""
 
 
 def groups_of(selection: Selection) -> list[tuple[frozenset[int], AttentionHead]]:

@@ -24,7 +24,7 @@ from index.ranking.context import drawn
 from index.ranking.normalisers import NORMALISERS, masked, soft_maximum
 from index.ranking.null_logit import null_logit
 from index.ranking.past_queries import compressed, confirmed
-from index.ranking.priors import NAMES, Priors, no_priors
+from index.ranking.priors import PARAMETERS, Priors, no_priors
 from index.ranking.score_functions import FORMS, Score
 from index.ranking.second_hop import DOWN, UP, answer_without_null, initial_projection, moved
 from index.ranking.trees import SHAPES, Trees, no_trees, tree_features
@@ -167,7 +167,7 @@ class AttentionHead:
         self.null = values["null"]
         self.balance = values["balance"]
         self.trees = Trees(*(np.asarray(values[f"trees.{name}"]) for name in SHAPES)) if config.trees else no_trees()
-        self.priors = Priors(*(values[f"priors.{name}"] for name in NAMES)) if config.priors else no_priors()
+        self.priors = Priors(*(values[name] for name in PARAMETERS)) if config.priors else no_priors()
         self._parameters = values
 
     @property
@@ -197,7 +197,7 @@ class AttentionHead:
 
     def preferring(self, priors: Priors) -> "AttentionHead":
         """Return the head with these priors instead of its own."""
-        others = {name: value for name, value in self._parameters.items() if not name.startswith("priors.")}
+        others = {name: value for name, value in self._parameters.items() if name not in PARAMETERS}
         parameters = others | (priors.parameters() if len(priors) else {})
         return AttentionHead(replace(self.config, priors=len(priors)), parameters)
 

@@ -14,7 +14,7 @@ from safetensors.numpy import load, save
 
 from index.errors import DamagedFile
 from index.ranking.attention import EVIDENCE, AttentionHead, HeadConfig, initial_parameters
-from index.ranking.priors import DTYPES
+from index.ranking.priors import PARAMETERS
 from index.records import Floats
 from index.storage.files import MANIFEST, check_files, manifest_of, read_files, sync_directory, write_atomically
 
@@ -74,7 +74,7 @@ def head_of_files(files: Mapping[str, bytes]) -> AttentionHead:
             raise ValueError(f"unknown format {version}")
         lacked = {name: shape for name, (first, shape) in LACKED.items() if version < first}
         tensors = {name: np.zeros(shape, np.float32) for name, shape in lacked.items()} | tensors
-        if any(value.dtype != DTYPES.get(name, np.float32) for name, value in tensors.items()):
+        if any(value.dtype != PARAMETERS.get(name, np.float32) for name, value in tensors.items()):
             raise ValueError("a tensor has another type of numbers")
         for value in tensors.values():
             value.flags.writeable = False  # concurrent searches share the tensors

@@ -1,4 +1,4 @@
-"""The priors of documents: what people choose for any query, beyond the evidence for the query at hand.
+"""The priors of documents: the choices of people on any query, beyond the evidence for the query.
 
 A prior is a learned bias of one document in the softmax, the part `prior` of its logit. A document that was neither
 chosen nor shown has the prior 0. Documents are named by hashes of their ids, so that a prior stays with a document that
@@ -17,11 +17,8 @@ from index.generation.columns import HASH_BYTES, ID_BYTES, ID_ORDER
 from index.records import Floats
 
 Hashes = NDArray[np.uint64]
-NAMES = {"documents": np.uint64, "values": np.float32}
-"""The arrays of priors: name -> dtype."""
-PREFIX = "priors."
-"""Prefix of their names among the parameters of a head."""
-DTYPES = {f"{PREFIX}{name}": dtype for name, dtype in NAMES.items()}
+PARAMETERS = {"priors.documents": np.uint64, "priors.values": np.float32}
+"""The arrays of priors among the parameters of a head: name -> dtype."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,7 +47,7 @@ class Priors:
 
     def parameters(self) -> dict[str, NDArray[np.generic]]:
         """Return the arrays by the names of a head's parameters."""
-        return {f"{PREFIX}{name}": getattr(self, name) for name in NAMES}
+        return dict(zip(PARAMETERS, (self.documents, self.values), strict=True))
 
 
 def no_priors(count: int = 0) -> Priors:

@@ -314,6 +314,8 @@ def _padded(each: Sequence[Floats | None], width: int, columns: int) -> Floats:
 
 def _padded_ids(sets: Sequence[CandidateSet], width: int) -> NDArray[np.bytes_]:
     """Return the ids of the candidates of B queries (B, width), empty in empty slots."""
+    if len(sets) == 1 and sets[0].id_order is not None:
+        return sets[0].id_order[None]  # a search copies nothing
     padded = np.zeros((len(sets), width), ID_ORDER)
     for ids, found in zip(padded, sets, strict=True):
         if found.id_order is not None:

@@ -1,4 +1,4 @@
-"""What people choose on many queries comes first on new ones: a training run learns the priors of documents."""
+"""Documents that are chosen on many queries come first on new queries: a training run learns their priors."""
 
 import random
 from pathlib import Path
@@ -31,7 +31,7 @@ def product(kind: str, maker: int) -> dict[str, Any]:
 
 
 def first(shop: CollectionClient, kind: str) -> Any:
-    """Return the best hit of a query that nobody sent before."""
+    """Return the best hit of a new query."""
     return shop.search(f"{kind} against the snow of a long winter", explain=True, log=False)["hits"][0]
 
 
