@@ -11,8 +11,9 @@ STAMP := .venv/.installed
 PYTEST := OMP_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false \
 	$(BIN)/pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
-# The project alone: a process compiles what it imports, of the libraries a sixth, which takes 17 s. All take 68 s.
+# The project alone: all libraries take 68 s. Of them a sixth is compiled, by the import of the largest ones.
 COMPILE := $(BIN)/python -m compileall -q -j 0 index service migrations
+IMPORTED := service.app, index.learning.fit, transformers, hypothesis, matplotlib, playwright.sync_api, pypdf, schemathesis
 
 NUMERIC := $(addprefix tests/index/,candidates generation learning memory ranking words)
 
@@ -31,9 +32,12 @@ $(STAMP): pyproject.toml constraints.txt
 	for list in requirements requirements-dev; do sed -E '/^ +--hash/d; s/ \\$$//' $$list.txt >.venv/$$list.txt; done
 	$(BIN)/pip install --no-compile --no-deps --requirement .venv/requirements.txt & first=$$!; \
 	  $(BIN)/pip install --no-compile --no-deps --requirement .venv/requirements-dev.txt; wait $$first || true
-	$(BIN)/pip install --no-compile --constraint constraints.txt --editable '.[offline,dev]'
-	# Without its dependencies, which all are installed but an older typer, for its command line only: a test calls it.
-	$(BIN)/pip install --no-compile --constraint constraints.txt --no-deps openapi-python-client
+	# Meanwhile a process compiles what it imports, so that the processes of tests, which start together, do not each do it.
+	# openapi-python-client: without its dependencies, which all are installed but an older typer, for its command line only.
+	$(BIN)/python -c 'import $(IMPORTED)' & compiled=$$!; \
+	  $(BIN)/pip install --no-compile --constraint constraints.txt --editable '.[offline,dev]' && \
+	  $(BIN)/pip install --no-compile --constraint constraints.txt --no-deps openapi-python-client; \
+	  installed=$$?; wait $$compiled || true; exit $$installed
 	$(COMPILE)
 	@touch $@
 
@@ -85,11 +89,12 @@ test-postgres: setup
 	TEST_POSTGRES=1 $(PYTEST)
 
 # Scores and training, summed by kernels that no current processor chooses by itself: results must not depend on them.
-# The tests of the trial cache compare runs with each other, and the simulations of cascade clicks are the slowest, with
-# wide margins: neither needs a second time.
+# Left out are the slowest tests that need no second time: those of the trial cache compare runs with each other, and
+# those of cascade clicks, of single forms and of values have wide margins and use the trainer of all other fits.
 test-kernels: setup
 	OPENBLAS_CORETYPE=Nehalem ONEDNN_MAX_CPU_ISA=AVX2 ATEN_CPU_CAPABILITY=default $(PYTEST) \
-		--ignore tests/index/learning/test_trial_cache.py --ignore tests/index/learning/test_cascade_clicks.py $(NUMERIC)
+		$(addprefix --ignore tests/index/learning/test_,$(addsuffix .py,trial_cache cascade_clicks forms_in_training values)) \
+		$(NUMERIC)
 
 # The tests of faults and of the contract at full size, in one process: about an hour on two cores. See docs/faults.md.
 soak: setup

@@ -99,10 +99,12 @@ class Wish:
 
     def is_met(self, product: Product) -> bool:
         """Whether the product is what the query asks for."""
+        if product.kind is not self.kind:
+            return False  # first, because it is true of most products
         asked = (self.brand, self.colour, self.size, self.feature, self.code)
         given = (product.brand, product.colour, product.size, product.feature, product.code)
         same = all(not one or one == other for one, other in zip(asked, given, strict=True))
-        return product.kind is self.kind and same and (not self.purpose or self.purpose in product.fits)
+        return same and (not self.purpose or self.purpose in product.fits)
 
 
 def products(random: np.random.Generator) -> list[Product]:

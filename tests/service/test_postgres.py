@@ -103,6 +103,7 @@ def test_a_restart_serves_the_same(address: str, tmp_path: Path) -> None:
             assert answers(client) == before
 
 
+@pytest.mark.usefixtures("forked_training")
 def test_a_model_is_trained_promoted_and_taken_back(address: str, tmp_path: Path) -> None:
     with opened(tmp_path / "data", database=address) as client:
         wood = CollectionClient(client)

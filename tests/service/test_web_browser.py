@@ -8,7 +8,7 @@ from playwright.sync_api import Route, expect
 from tests.service.browser import TOPICS, Site, Visit, logs, needs_chromium
 from tests.service.client import create
 
-pytestmark = needs_chromium
+pytestmark = [needs_chromium, pytest.mark.usefixtures("forked_training")]
 
 
 def every(topic: str, numbers: tuple[int, ...] = (0, 1, 2, 3)) -> list[str]:

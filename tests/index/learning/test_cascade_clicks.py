@@ -114,7 +114,7 @@ def test_both_measures_of_cascade_clicks_prefer_the_better_head(
 
 
 @pytest.mark.parametrize("lists", [BEST, WORSE], ids=["own lists", "lists of the worse head"])
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_no_worse_head_is_promoted_on_cascade_clicks(collection: Generation, lists: AttentionHead, seed: int) -> None:
     """The lists change position rarely, and with lists of the worse head the best documents are seldom shown."""
     feedback = log(collection, lists, seed)
