@@ -33,7 +33,7 @@ from benchmarks.result_file import add_out, commit, publish
 from benchmarks.simulator import Searchers
 from benchmarks.vectors import CachedEncoder, converted_encoder
 from benchmarks.workbench import KEYS, finished, on_one_thread
-from index.evaluation.significance import CONFIDENCE
+from index.evaluation.significance import CONFIDENCE, level
 from index.generation.generation import Generation
 from index.learning import trainer
 from index.learning.click_likelihood import CLICKS
@@ -242,7 +242,7 @@ def summary(row: Row, logs: Sequence[Sequence[Mapping[str, Any]]]) -> dict[str, 
     """
     last = [log[-1] for log in logs]
     promoted = sum(one["promote"] for one in last)
-    once = sum(any(one["difference"] > 0 and one["p"] < 1 - CONFIDENCE for one in log) for log in logs)
+    once = sum(any(one["difference"] > 0 and one["p"] < level(0) for one in log) for log in logs)
     interval = stats.binomtest(promoted, len(logs)).proportion_ci(CONFIDENCE)
     trained = [one for log in logs for one in log if one["recipe"] != "initial"]
     return {

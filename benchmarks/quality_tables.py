@@ -369,7 +369,7 @@ def gate(figures: Mapping[str, Any]) -> str:
                 f"{100 * one['gain']:+.2f}",
             ]
         )
-    columns = ["simulated", "", "promoted", "promoted if p < .05 were enough every night", "promoted and truly worse"]
+    columns = ["simulated", "", "promoted", "promoted if p < .1 were enough every night", "promoted and truly worse"]
     return table([*columns, "trained", "measured gain", "true gain"], rows)
 
 

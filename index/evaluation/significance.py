@@ -15,6 +15,8 @@ from numpy.typing import NDArray
 from scipy.special import stdtr, stdtrit
 
 CONFIDENCE = 0.95
+EVER_PROMOTED = 0.1
+"""The largest probability that a head that is exactly as good as the champion is ever promoted (`level`)."""
 LEAST_SPREAD = 1e-12
 """Differences of measures below it are rounding errors."""
 RECALL_TOLERANCE = 0.005
@@ -141,11 +143,12 @@ def _p_value(difference: float, half: float, queries: int) -> float:
 def level(earlier: int) -> float:
     """Return the p below which a gain counts after `earlier` decisions against the same champion.
 
-    Decision k has .1 / (k (k + 1)). A gain is one side of p, so the chances of a false promotion sum to 1 - CONFIDENCE
-    over any number of decisions (alpha spending; the first decision has the level of a single test).
+    Decision k has .2 / (k (k + 1)). A gain is one side of p, so the first decision promotes a head that is exactly as
+    good as the champion with probability .05, and the chances of all decisions, however many, sum to EVER_PROMOTED
+    (alpha spending).
     """
     number = earlier + 1
-    return 2 * (1 - CONFIDENCE) / (number * (number + 1))
+    return 2 * EVER_PROMOTED / (number * (number + 1))
 
 
 def gate(

@@ -47,7 +47,7 @@ def test_decisions_are_counted_until_the_champion_changes(tmp_path: Path) -> Non
         for seed in (0, 1):
             decision = wood.train(seed=seed, **QUICK)["decision"]
             seen.append((decision["earlier_decisions"], decision["level"]))
-        assert seen == [(0, 0.05), (1, round(level(1), 8))]
+        assert seen == [(0, 0.1), (1, round(level(1), 8))]
         client.put(f"{wood.path}/models/aliases/champion", json={"version": 1, "force": True}).raise_for_status()
         assert wood.train(seed=0, **QUICK)["decision"]["earlier_decisions"] == 0
         client.post(f"{wood.path}/models/aliases/champion/rollback").raise_for_status()
