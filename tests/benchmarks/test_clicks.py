@@ -25,6 +25,7 @@ from service.runtime.collection import CollectionState
 from service.runtime.feedback_log import gather_feedback
 from service.runtime.runtime import Runtime
 from tests.benchmarks.sets import animals
+from tests.service.training_processes import forked_runs
 
 KEYS = ("title", "passage")
 TRAFFIC = Traffic(popularity=0.0)
@@ -131,6 +132,13 @@ class NeverAsked(HashingEncoder):
         raise AssertionError("a set was loaded again")
 
 
+@pytest.fixture
+def forked_training() -> Iterator[None]:
+    with forked_runs():
+        yield
+
+
+@pytest.mark.usefixtures("forked_training")
 def test_an_interrupted_run_resumes_and_ours_is_compared_with_peers(tmp_path: Path) -> None:
     one, console, out = animals(), Console(quiet=True), tmp_path / "out.json"
     plan = Plan(TRAFFIC, (150,), (0,), (), ("kernel",), KEYS, Task(encoder="hashing"))
