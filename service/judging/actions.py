@@ -17,7 +17,7 @@ from service.judging.repository import AskedQuery
 from service.runtime.collection import CollectionState
 from service.runtime.runtime import Runtime
 from service.search.actions import answer
-from service.search.repository import challenger_version, has_model
+from service.search.repository import challenger_version, fits_vectors
 from service.search.schemas import SearchIn
 from service.storage.database import rfc3339
 
@@ -50,7 +50,7 @@ def judging(runtime: Runtime, state: CollectionState, limit: int) -> dict[str, A
     champion = state.serving.version
     with runtime.database.read() as connection:
         challenger = challenger_version(connection, state.id)
-        if challenger == champion or not has_model(connection, state.id, challenger):
+        if challenger == champion or not fits_vectors(connection, state.id, challenger):
             challenger = None
         asked = repository.asked_queries(connection, state.id, since)
         judged = repository.judged_documents(connection, state.id, [one.query_key for one in asked])

@@ -99,13 +99,13 @@ def challenger_version(connection: Connection, collection_id: int) -> int | None
     return version
 
 
-def has_model(connection: Connection, collection_id: int, version: int | None) -> bool:
-    """Return whether the collection has a model of this version for the vectors that it has."""
+def fits_vectors(connection: Connection, collection_id: int, version: int | None) -> bool | None:
+    """Return whether a model is for the vectors that the collection has; None: there is no model of this version."""
     wanted = select(MODELS.c.lineage["encoder"].as_string(), COLLECTIONS.c.fingerprint).join(
         COLLECTIONS, COLLECTIONS.c.id == MODELS.c.collection_id
     )
     row = connection.execute(wanted.where(MODELS.c.collection_id == collection_id, MODELS.c.version == version)).first()
-    return row is not None and row[0] in (None, row[1])
+    return None if row is None else row[0] in (None, row[1])
 
 
 def feedback(

@@ -2,6 +2,7 @@
 
 from functools import lru_cache
 
+from index.errors import EncoderMismatch
 from index.ranking.attention import AttentionHead, HeadConfig
 from service.http.problems import not_found
 from service.runtime.model_files import load_version
@@ -12,15 +13,21 @@ from service.search.schemas import SearchIn
 
 
 def serving_model(runtime: SearchRuntime, state: ServedCollection, request: SearchIn) -> Serving:
-    """Return the model that ranks this search. Raises Problem 404 if the collection does not have it."""
+    """Return the model that ranks this search.
+
+    Raises Problem 404 if the collection does not have it, and EncoderMismatch if it is for other vectors.
+    """
     if request.model == "champion":
         return state.serving
     version: int | None = None if request.model == "challenger" else request.model
     with runtime.database.read() as connection:
         if version is None:
             version = repository.challenger_version(connection, state.id)
-        if version is None or not repository.has_model(connection, state.id, version):
-            raise not_found("model")
+        fits = repository.fits_vectors(connection, state.id, version)
+    if version is None or fits is None:
+        raise not_found("model")
+    if not fits:
+        raise EncoderMismatch(f"model {version} was trained on vectors of another encoder")
     return model_of_version(runtime, state, version)
 
 

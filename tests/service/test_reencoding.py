@@ -141,7 +141,7 @@ def test_models_of_the_old_vectors_are_kept_but_not_served(data: Path) -> None:
         champion = f"{wood.path}/models/aliases/champion"
         problem(wood.client.put(champion, json={"version": 1, "force": True}), 409, "encoder_mismatch")
         problem(wood.client.post(f"{champion}/rollback"), 409, "encoder_mismatch")
-        problem(wood.client.post(f"{wood.path}/search", json={"q": "a", "model": 1}), 404, "model_not_found")
+        problem(wood.client.post(f"{wood.path}/search", json={"q": "a", "model": 1}), 409, "encoder_mismatch")
         problem(wood.client.post(f"{wood.path}/search", json={"q": "a", "model": "challenger"}), 404, "model_not_found")
         problem(wood.client.post(f"{wood.path}/evaluations", json={"models": [1]}), 409, "encoder_mismatch")
         history = good(wood.client.put(champion, json={"version": 0}))["history"]
