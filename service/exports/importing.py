@@ -113,7 +113,7 @@ def _require_unused(connection: Connection, runtime: Runtime, names: Names, repl
 
     A collection without content is not in use, nor is an alias of such a collection or of none.
     """
-    used = {state.name for state in replaced if not is_unused(connection, state.id)}
+    used = {state.name for state in replaced if not is_unused(connection, state.id, state.name)}
     used |= names.collections & runtime.aliases.keys()
     kept = runtime.collections.keys() - {state.name for state in replaced}
     used |= names.aliases & kept

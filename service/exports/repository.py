@@ -9,6 +9,7 @@ from sqlalchemy.exc import IntegrityError
 from service.exports.record_repository import RecordType
 from service.runtime.collection_repository import TOMBSTONE
 from service.runtime.model_repository import insert_model_files
+from service.runtime.task_repository import UNFINISHED
 from service.storage.tables import (
     COLLECTION_ALIASES,
     COLLECTIONS,
@@ -20,6 +21,7 @@ from service.storage.tables import (
     RULES,
     TRAINING_RUNS,
 )
+from service.storage.tables_of_administration import TASKS
 from service.storage.unreadable_rows import reading
 
 ROWS_AT_ONCE = 500
@@ -89,11 +91,15 @@ def delete_aliases(connection: Connection, names: Iterable[str]) -> None:
         connection.execute(delete(COLLECTION_ALIASES).where(COLLECTION_ALIASES.c.name == name))
 
 
-def is_unused(connection: Connection, collection_id: int) -> bool:
-    """Return whether a collection has no documents, feedback, rules, training runs and trained models."""
+def is_unused(connection: Connection, collection_id: int, name: str) -> bool:
+    """Return whether a collection has no documents, feedback, rules, runs, trained models and unfinished tasks.
+
+    Such a task may be an import of documents, which was accepted and whose documents are in a file.
+    """
+    unfinished = exists().where(TASKS.c.collection == name, TASKS.c.status.in_(UNFINISHED))
     trained = exists().where(MODELS.c.collection_id == collection_id, MODELS.c.version > 0)
     used = [exists().where(one.c.collection_id == collection_id) for one in _CONTENT]
-    return not any(connection.execute(select(one)).scalar_one() for one in (trained, *used))
+    return not any(connection.execute(select(one)).scalar_one() for one in (trained, unfinished, *used))
 
 
 _CONTENT: tuple[Any, ...] = (DOCUMENTS, PENDING_DOCUMENTS, EVENTS, JUDGMENTS, RULES, TRAINING_RUNS)

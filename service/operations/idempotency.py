@@ -44,6 +44,7 @@ OF_COLLECTION = ":"
 """Stands between the digest of a request and the id of its collection."""
 WITH_SECRETS = "/v1/keys"
 """The beginning of the paths whose answers are never kept."""
+WITH_COLLECTION_IN_BODY = "/v1/erasures"
 NOT_KEPT = frozenset({408, 429})
 """Statuses below 500 of requests that the client repeats: it left, sent too slowly, or asked too often."""
 PASSING = frozenset({"snapshot_in_progress", "training_already_running"})
@@ -57,8 +58,8 @@ log = structlog.get_logger()
 class Identity:
     """What a repeated request has in common with the first.
 
-    sha256: of the address and the body. collection: the name of the collection in the address, empty if the address
-    names none. collection_id: of the collection that has this name, 0 if there is none, None without a name.
+    sha256: of the address and the body. collection: the name of the collection that it is about, empty if it names
+    none. collection_id: of the collection that has this name, 0 if there is none, None without a name.
     """
 
     sha256: str
@@ -170,13 +171,28 @@ def _is_kept(status: int, content: bytes) -> bool:
 
 
 def _identity(runtime: Runtime, request: Request, body: bytes) -> Identity:
-    """Return the identity of a request, with the id of the collection that now has the name in its address."""
+    """Return the identity of a request, with the id of the collection that now has the name in it."""
     digest = hashlib.sha256(f"{request.url.path}?{request.url.query}\n".encode() + body).hexdigest()
-    asked = request.scope.get(ASKED)
-    if asked is None or not asked.collection:
+    name = _collection_of(request, body)
+    if not name:
         return Identity(digest)
-    state = runtime.find_collection(asked.collection)
-    return Identity(digest, asked.collection, 0 if state is None else state.id)
+    state = runtime.find_collection(name)
+    return Identity(digest, name, 0 if state is None else state.id)
+
+
+def _collection_of(request: Request, body: bytes) -> str:
+    """Return the name of the collection in the address or, of an erasure, in the body; empty if there is none."""
+    asked = request.scope.get(ASKED)
+    if asked is not None and asked.collection:
+        return str(asked.collection)
+    if request.url.path != WITH_COLLECTION_IN_BODY:
+        return ""
+    try:
+        found = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        return ""
+    name = found.get("collection") if isinstance(found, dict) else None
+    return name if isinstance(name, str) else ""
 
 
 async def _limited_body(request: Request) -> bytes:

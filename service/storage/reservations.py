@@ -29,7 +29,7 @@ class Reservation:
     """The key of a request that is being carried out.
 
     write: writes the key with an answer, and the id of the collection that the answer is of, in place of what is stored
-    for the key. collection: the name of the collection in the address, empty if the address names none.
+    for the key. collection: the name of the collection that the request is about, empty if it names none.
     """
 
     write: Callable[[Connection, NotedAnswer, int | None], None]
@@ -81,7 +81,7 @@ def note_collection(name: str, collection_id: int | None) -> None:
     """Note which collection a name names now; None if it names none. Without an Idempotency-Key it does nothing.
 
     A name may be of another collection since the request began. The operation works on the collection that it finds
-    first by the name in its address, so the answer is of this one.
+    first by the name in the request, so the answer is of this one.
     """
     reservation = CURRENT.get()
     if reservation is not None and reservation.collection_id is None and name and name == reservation.collection:

@@ -126,6 +126,17 @@ def test_an_import_gives_new_numbers_beside_other_collections(
         assert imported(other, sealed(rest))["error"]["code"] == "collection_in_use"
 
 
+def test_a_collection_with_an_accepted_import_of_documents_is_not_replaced(exported: bytes, tmp_path: Path) -> None:
+    with opened(tmp_path / "other") as other:
+        runtime = runtime_of(other)
+        with runtime.database.write() as connection:
+            task = runtime.jobs.enqueued(connection, "documents_import", "default")
+        assert imported(other, exported)["error"]["code"] == "collection_in_use"
+        runtime.jobs.run(task, lambda _: {})
+        CollectionClient(other).ended_task({"id": task})
+        assert imported(other, exported)["status"] == "succeeded"
+
+
 def test_an_alias_that_a_deleted_collection_left_is_replaced_by_that_of_the_import(
     exported: bytes, client: TestClient, tmp_path: Path
 ) -> None:

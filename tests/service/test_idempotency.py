@@ -198,6 +198,27 @@ def test_a_repeated_post_reaches_a_collection_that_was_made_anew(client: TestCli
         CollectionClient(client).ended_task(client.delete("/v1/collections/anew").json())
 
 
+def test_a_repeated_erasure_reaches_the_collection_that_its_body_names_now(client: TestClient) -> None:
+    headers, body = {"Idempotency-Key": "erasure"}, {"client": "ada", "collection": "erased"}
+    for _ in range(2):
+        erased = create(client, "erased")
+        erased.add({"id": "known", "text": "a known document"})
+        erased.act("known", user_query="known", client_id="ada")
+        assert erased.get()["counts"]["events"] == 1
+        for _ in range(2):
+            asked = client.post("/v1/erasures", json=body, headers=headers)
+            assert erased.ended_task(asked.json())["status"] == "succeeded"
+            assert erased.get()["counts"]["events"] == 0
+        erased.ended_task(client.delete("/v1/collections/erased").json())
+    assert client.post("/v1/erasures", json=body, headers=headers).status_code == 404
+
+
+@pytest.mark.parametrize("body", ["", "[]", "not JSON", '{"collection": 7}'])
+def test_an_erasure_with_a_key_and_a_wrong_body_is_refused(client: TestClient, body: str) -> None:
+    answer = client.post("/v1/erasures", content=body, headers={"Idempotency-Key": f"wrong {body}"})
+    assert answer.status_code in (400, 422)
+
+
 def test_a_repeated_post_reaches_the_collection_that_its_alias_names_now(client: TestClient) -> None:
     for name in ("first", "second"):
         create(client, name)
