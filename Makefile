@@ -11,7 +11,7 @@ STAMP := .venv/.installed
 PYTEST := OMP_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false \
 	$(BIN)/pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
-# The project alone: all libraries take 68 s. Of them a sixth is compiled, by the import of the largest ones.
+# The project alone: all libraries take 68 s. A process that imports IMPORTED compiles the sixth of them that is used.
 COMPILE := $(BIN)/python -m compileall -q -j 0 index service migrations
 IMPORTED := service.app, index.learning.fit, transformers, hypothesis, matplotlib, playwright.sync_api, pypdf, schemathesis
 

@@ -19,6 +19,7 @@ from service.documents.spooling import BESIDE, COMPLETE, TAKEN, Spooled, reopene
 from service.documents.words_first import publish_words, withdrawn_if_canceled
 from service.http.answers import TaskType
 from service.runtime.collection import CollectionState
+from service.runtime.collection_repository import require_collection
 from service.runtime.jobs import Progress, is_unended, name_successor
 from service.runtime.runtime import Runtime
 from service.runtime.task_repository import find_task, first_task_since
@@ -99,7 +100,8 @@ def _was_interrupted(runtime: Runtime, state: CollectionState, spooled: Spooled)
 def start_import(runtime: Runtime, state: CollectionState, spooled: Spooled) -> str:
     """Start the task that imports a spooled body; return its id. The body is deleted when the task has ended.
 
-    The imports of a collection run one at a time, in the order of these calls. Raises Problem 503 `too_many_tasks`.
+    The imports of a collection run one at a time, in the order of these calls. Raises Problem 503 `too_many_tasks`, and
+    404 if the collection was deleted after its request began.
     """
     sequences: list[int] = []
 
@@ -107,13 +109,19 @@ def start_import(runtime: Runtime, state: CollectionState, spooled: Spooled) -> 
         return _import(runtime, state, spooled, progress, sequences)
 
     with runtime.database.write() as connection:
+        require_collection(connection, state.id)
         task_id = runtime.jobs.enqueued(connection, KIND, state.name)
         for earlier in spooled.tasks:
             name_successor(connection, earlier, task_id)
         spooled.note_task(task_id)  # before the commit: no import has a task that its files do not name
     note_cancel = partial(state.replacements.cancel, sequences)
-    runtime.jobs.run(task_id, work, spooled.remove, note_cancel, lane=(KIND, state.id))
+    runtime.jobs.run(task_id, work, spooled.remove, note_cancel, lane=lane_of(state))
     return task_id
+
+
+def lane_of(state: CollectionState) -> tuple[str, int]:
+    """Return the lane of the imports of a collection, which run one at a time."""
+    return KIND, state.id
 
 
 def _taken_before(spooled: Spooled) -> tuple[int, dict[str, Any]]:

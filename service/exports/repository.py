@@ -6,6 +6,7 @@ from typing import Any
 from sqlalchemy import Connection, Select, delete, exists, insert, select
 from sqlalchemy.exc import IntegrityError
 
+from service.documents import imports
 from service.exports.record_repository import RecordType
 from service.runtime.collection_repository import TOMBSTONE
 from service.runtime.model_repository import insert_model_files
@@ -92,11 +93,12 @@ def delete_aliases(connection: Connection, names: Iterable[str]) -> None:
 
 
 def is_unused(connection: Connection, collection_id: int, name: str) -> bool:
-    """Return whether a collection has no documents, feedback, rules, runs, trained models and unfinished tasks.
+    """Return whether a collection has no documents, feedback, rules, training runs, trained models and imports.
 
-    Such a task may be an import of documents, which was accepted and whose documents are in a file.
+    An import of documents was accepted, and its documents are in a file until they are read.
     """
-    unfinished = exists().where(TASKS.c.collection == name, TASKS.c.status.in_(UNFINISHED))
+    is_import = TASKS.c.type == imports.KIND
+    unfinished = exists().where(is_import, TASKS.c.collection == name, TASKS.c.status.in_(UNFINISHED))
     trained = exists().where(MODELS.c.collection_id == collection_id, MODELS.c.version > 0)
     used = [exists().where(one.c.collection_id == collection_id) for one in _CONTENT]
     return not any(connection.execute(select(one)).scalar_one() for one in (trained, unfinished, *used))

@@ -45,6 +45,7 @@ OF_COLLECTION = ":"
 WITH_SECRETS = "/v1/keys"
 """The beginning of the paths whose answers are never kept."""
 WITH_COLLECTION_IN_BODY = "/v1/erasures"
+"""The path of requests that may name a collection in their body. A swap names two, and changes what they name."""
 NOT_KEPT = frozenset({408, 429})
 """Statuses below 500 of requests that the client repeats: it left, sent too slowly, or asked too often."""
 PASSING = frozenset({"snapshot_in_progress", "training_already_running"})
@@ -76,7 +77,7 @@ class Identity:
         return stored.partition(OF_COLLECTION)[0] == self.sha256
 
     def is_of_another_collection(self, stored: str) -> bool:
-        """Return whether an answer is of the same request, when the address named another collection.
+        """Return whether an answer is of the same request, when its name was the name of another collection.
 
         The answers of earlier releases do not say of which collection they are.
         """

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import shutil
+import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -13,11 +14,12 @@ import pytest
 from fastapi.testclient import TestClient
 
 from index.generation.store import GenerationStore
+from service.documents import imports
 from service.exports.importing import Importer
 from service.exports.record_repository import NOT_EXPORTED, TABLES
 from service.snapshots.state import StateHash, state_hash
 from service.storage.base import METADATA
-from tests.service.client import CollectionClient, create, ended, good, opened, problem, runtime_of
+from tests.service.client import DEADLINE_SECONDS, CollectionClient, create, ended, good, opened, problem, runtime_of
 from tests.service.test_snapshot_files import command
 from tests.service.test_snapshots import NIGHT, filled
 
@@ -133,6 +135,22 @@ def test_a_collection_with_an_accepted_import_of_documents_is_not_replaced(expor
             task = runtime.jobs.enqueued(connection, "documents_import", "default")
         assert imported(other, exported)["error"]["code"] == "collection_in_use"
         runtime.jobs.run(task, lambda _: {})
+        CollectionClient(other).ended_task({"id": task})
+        assert imported(other, exported)["status"] == "succeeded"
+
+
+def test_a_collection_whose_import_of_documents_began_under_another_name_is_not_replaced(
+    exported: bytes, tmp_path: Path
+) -> None:
+    with opened(tmp_path / "other") as other:
+        runtime, going_on = runtime_of(other), threading.Event()
+        state = runtime.collection(create(other, "blank").name)
+        with runtime.database.write() as connection:
+            task = runtime.jobs.enqueued(connection, imports.KIND, state.name)
+        runtime.jobs.run(task, lambda _: {"ended": going_on.wait(DEADLINE_SECONDS)}, lane=imports.lane_of(state))
+        good(other.post("/v1/collections/swap", json={"a": "blank", "b": "default"}))
+        assert imported(other, exported)["error"]["code"] == "collection_in_use"
+        going_on.set()
         CollectionClient(other).ended_task({"id": task})
         assert imported(other, exported)["status"] == "succeeded"
 
