@@ -71,4 +71,5 @@ def test_either_measure_of_clicks_decides(better: str) -> None:
     others = {name: measured(name, 0.0, 1.0) for name in ("nDCG@10", "R@100", CLICKS, RANKS)}
     assert not HeldOut(others, {}, never_shown=(0.0, 0.0)).decide().promote
     assert HeldOut(others | {better: measured(better, 0.1, 0.001)}, {}, never_shown=(0.0, 0.0)).decide().promote
-    assert not HeldOut(others | {better: measured(better, 0.1, 0.03)}, {}, never_shown=(0.0, 0.0)).decide().promote
+    weak = measured(better, 0.1, 0.06)  # below the level, and above half of it
+    assert not HeldOut(others | {better: weak}, {}, never_shown=(0.0, 0.0)).decide().promote
