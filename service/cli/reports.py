@@ -5,13 +5,13 @@ from typing import Any
 
 from service.cli import show
 
-UNTRAINED = ("birth", "initial")
-"""Stored names of the untrained model, as a kind of model and as a recipe."""
+SHOWN_NAMES = {"birth": "untrained", "initial": "initial weights"}
+"""Stored kinds and recipes that are shown by another name. A model of the recipe may have trees, priors or a hop."""
 
 
 def shown_name(name: str | None) -> str | None:
     """Return a stored kind or recipe as it is shown."""
-    return "untrained" if name in UNTRAINED else name
+    return SHOWN_NAMES.get(name, name) if name is not None else None
 
 
 def fit(report: Mapping[str, Any]) -> None:

@@ -51,10 +51,10 @@ def test_a_measure_without_queries_is_not_shown(queries: int, shown: str | None)
     assert ("held-out nDCG@10" in side_by_side(model)) == (shown is not None)
 
 
-@pytest.mark.parametrize("name", ["birth", "initial"])
-def test_the_untrained_model_is_shown_as_untrained(name: str) -> None:
-    assert list(reports.recipe({"recipe": {"recipe": name}})) == ["recipe untrained"]
-    assert side_by_side({"lineage": {"kind": name}, "created_at": "2026-09-20"})["kind"] == "untrained"
+def test_only_the_model_that_was_never_trained_is_shown_as_untrained() -> None:
+    assert side_by_side({"lineage": {"kind": "birth"}, "created_at": "2026-09-20"})["kind"] == "untrained"
+    report = {"recipe": {"recipe": "initial"}, "trees": {"chosen": 40}}
+    assert list(reports.recipe(report)) == ["recipe initial weights", "trees: 40"]
 
 
 def test_the_weights_in_a_report_of_an_earlier_version_stay_a_list() -> None:
