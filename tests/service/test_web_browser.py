@@ -1,5 +1,6 @@
 """The web pages as people use them: clicks, choices and keys in a browser. Skipped where there is no Chromium."""
 
+from typing import Any
 from urllib.parse import quote
 
 import pytest
@@ -339,19 +340,25 @@ def test_the_learning_page_says_how_long_raw_queries_are_kept(site: Site, visit:
 
 
 @pytest.mark.parametrize(
-    ("chosen", "shown"), [(0.5, "Context: 0.5"), (0, "Context: none, because held-out queries did not improve")]
+    ("report", "shown"),
+    [
+        ({"context": {"chosen": 0.5, "queries": 120}}, ["Context: 0.5"]),
+        ({"context": {"chosen": 0, "queries": 120}}, ["Context: none, because held-out queries did not improve"]),
+        ({"recipe": {"recipe": "initial"}, "trees": {"chosen": 40}}, ["initial weights, ", "Trees: 40"]),
+    ],
 )
-def test_the_learning_page_shows_how_much_a_context_counts(visit: Visit, chosen: float, shown: str) -> None:
+def test_the_learning_page_shows_the_fit_of_a_model(visit: Visit, report: dict[str, Any], shown: list[str]) -> None:
     def answer(route: Route) -> None:
         body = route.fetch().json()
-        body["models"][0]["report"] = {"context": {"chosen": chosen, "queries": 120}}
+        body["models"][0]["report"] = report
         route.fulfill(json=body)
 
     visit.page.route("**/models", answer)
     visit.open("/learning")
     model = visit.page.locator("#versions > li").last
     model.get_by_text("Fit").click()
-    expect(model).to_contain_text(shown)
+    for text in shown:
+        expect(model).to_contain_text(text)
 
 
 def test_the_learning_page_shows_a_model_of_the_documents_and_its_guard(site: Site, visit: Visit) -> None:
