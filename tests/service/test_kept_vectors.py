@@ -1,7 +1,6 @@
 """A document that comes again with the same texts keeps its vectors: only texts that changed are encoded."""
 
 import threading
-import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
