@@ -6,12 +6,12 @@ from typing import Any
 from service.cli import show
 
 SHOWN_NAMES = {"birth": "untrained", "initial": "initial weights"}
-"""Stored kinds and recipes that are shown by another name. A model of the recipe may have trees, priors or a hop."""
+"""Stored name of a kind or a recipe -> shown name. A head of the recipe `initial` may have trees, priors or a hop."""
 
 
 def shown_name(name: str | None) -> str | None:
     """Return a stored kind or recipe as it is shown."""
-    return SHOWN_NAMES.get(name, name) if name is not None else None
+    return SHOWN_NAMES.get(name or "", name)
 
 
 def fit(report: Mapping[str, Any]) -> None:

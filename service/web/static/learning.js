@@ -6,7 +6,7 @@ import { follow as followEvents } from "./stream.js";
 const MEASURE = "nDCG@10";
 const SVG = "http://www.w3.org/2000/svg";
 let endStream = null; // ends the event stream of the run that is shown
-// Stored kinds and recipes that are shown by another name. A model of the recipe may have trees, priors or a second hop.
+// Stored name of a kind or a recipe -> shown name. A head of the recipe `initial` may have trees, priors or a hop.
 const SHOWN_NAMES = { birth: "untrained", initial: "initial weights" };
 const shownName = (name) => SHOWN_NAMES[name] ?? name;
 const time = (text) => new Date(text).toLocaleString(undefined, { dateStyle: "medium", timeStyle: "short" });
