@@ -116,7 +116,7 @@ def _require_unused(connection: Connection, runtime: Runtime, names: Names, repl
     """
     used = {
         state.name
-        for state in replaced  # after a swap the task of an import has the earlier name, and its lane has the collection
+        for state in replaced  # after a swap a task has the earlier name, but its lane has the collection
         if runtime.jobs.is_lane_used(imports.lane_of(state)) or not is_unused(connection, state.id, state.name)
     }
     used |= names.collections & runtime.aliases.keys()
