@@ -5,15 +5,13 @@ A view of one commit of the word index. It finds the words that begin with some 
 
 import threading
 from bisect import bisect_left
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from itertools import islice, takewhile
 from typing import Protocol
 
-from rapidfuzz import process
-from rapidfuzz.distance import OSA
-
 from index.words.analyzers import Analyzer
+from index.words.near_words import Near, WordsByLength
 from index.words.postings import Counted
 
 CACHED_PREFIXES = 256
@@ -23,8 +21,6 @@ CACHED_STEMS = 10_000
 CACHED_COUNTS = 10_000
 CACHED_WORDS = 256
 """Words whose near words are cached: a part of a compound is looked up more than once."""
-ByLength = Mapping[int, tuple[Sequence[str], Sequence[int]]]
-"""Length -> words of this length, and their counts."""
 
 
 class Counts(Protocol):
@@ -62,7 +58,8 @@ class Vocabulary:
         # not a method: a cache of a method keeps its object, and with it the files of old commits, until a collection
         beginning = _cached(most_words, lambda prefix: postings.with_prefix("surface", prefix))
         self._beginning = beginning
-        by_length = lru_cache(CACHED_PREFIXES)(lambda prefix: _by_length(beginning(prefix)))
+        by_length = lru_cache(CACHED_PREFIXES)(lambda prefix: WordsByLength(beginning(prefix)))
+        self._by_length = by_length
         self._near = lru_cache(CACHED_WORDS)(lambda word, edits: _near(word, edits, by_length))
         self._frequency = lru_cache(CACHED_COUNTS)(postings.frequency)
         self._backwards = lru_cache(1)(
@@ -142,32 +139,22 @@ class Vocabulary:
         run = takewhile(lambda one: one[0].startswith(backwards), islice(terms, start, None))
         return sorted(((term[::-1], count) for term, count in run), key=lambda one: -one[1])
 
-    def near(self, word: str, edits: int) -> list[tuple[int, str, int]]:
+    def near(self, word: str, edits: int) -> list[Near]:
         """Return (edits, word, count) of the words at most `edits` away, the nearest first, then the most frequent.
 
-        An edit inserts, removes or replaces a letter, or exchanges two adjacent letters (optimal string alignment,
-        Boytsov 2011). People rarely mistype the first letter: words with the same first letter are tried first. Where
+        People rarely mistype the first letter: words with the same first letter are tried first. Where
         none of them is one edit away, those that begin with the second letter are tried too, then all, with one edit.
         """
-        found: list[tuple[int, str, int]] = self._near(word, edits)
+        found: list[Near] = self._near(word, edits)
         return found
 
-    def near_prefix(self, prefix: str, edits: int) -> list[tuple[int, str, int]]:
+    def near_prefix(self, prefix: str, edits: int) -> list[Near]:
         """Return (edits, word, count) of the words whose beginning is at most `edits` away from a prefix.
 
         Only words with the same first letter are tried.
         """
-        counted = self._beginning(prefix[:1])
-        best: dict[str, tuple[int, int]] = {}
-        for length in range(max(2, len(prefix) - edits), len(prefix) + edits + 1):
-            starts = [word[:length] for word, _ in counted]
-            for _, distance, at in process.extract(prefix, starts, scorer=OSA.distance, score_cutoff=edits, limit=None):
-                word, count = counted[at]
-                best[word] = min(best.get(word, (edits, count)), (int(distance), count))
-        return sorted(
-            ((distance, word, count) for word, (distance, count) in best.items()),
-            key=lambda one: (one[0], -one[2], one[1]),
-        )
+        near = self._by_length(prefix[:1]).near_prefix(prefix, edits)
+        return sorted(near, key=lambda one: (one[0], -one[2], one[1]))
 
 
 def _cached(most: int | None, found: Callable[[str], Sequence[Counted]]) -> Callable[[str], Sequence[Counted]]:
@@ -193,26 +180,10 @@ def _cached(most: int | None, found: Callable[[str], Sequence[Counted]]) -> Call
     return of
 
 
-def _by_length(counted: Sequence[Counted]) -> ByLength:
-    """Return length -> the words of this length, and their counts."""
-    found: dict[int, tuple[list[str], list[int]]] = {}
-    for word, count in counted:
-        words, counts = found.setdefault(len(word), ([], []))
-        words.append(word)
-        counts.append(count)
-    return found
-
-
-def _near(word: str, edits: int, beginning: Callable[[str], ByLength]) -> list[tuple[int, str, int]]:
-    found: dict[str, tuple[int, int]] = {}
+def _near(word: str, edits: int, beginning: Callable[[str], WordsByLength]) -> list[Near]:
+    found: set[Near] = set()
     for prefix in dict.fromkeys((word[:1], word[1:2], "")):
-        by_length = beginning(prefix)
-        most = edits if prefix == word[:1] else 1
-        for length in range(len(word) - most, len(word) + most + 1):  # an edit changes the length by at most one
-            words, counts = by_length.get(length, ((), ()))
-            near = process.extract(word, words, scorer=OSA.distance, score_cutoff=most, limit=None)
-            found |= {choice: (int(distance), counts[at]) for choice, distance, at in near}
-        if any(distance <= 1 for distance, _ in found.values()):
+        found.update(beginning(prefix).near(word, edits if prefix == word[:1] else 1))
+        if any(distance <= 1 for distance, _, _ in found):
             break
-    nearest = ((distance, choice, count) for choice, (distance, count) in found.items())
-    return sorted(nearest, key=lambda one: (one[0], one[1][:1] != word[:1], -one[2], one[1]))
+    return sorted(found, key=lambda one: (one[0], one[1][:1] != word[:1], -one[2], one[1]))

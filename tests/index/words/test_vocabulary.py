@@ -63,6 +63,25 @@ def test_near_words_are_those_of_a_search_of_all_words(
     assert vocabulary.near(word, edits) == slowly(vocabulary, word, edits)
 
 
+@given(
+    prefix=st.sampled_from([word[:length] for word in WORDS for length in (2, 4, 5)]),
+    edits=st.integers(1, 2),
+    change=st.tuples(st.integers(1, 5), st.sampled_from(["", "p", "s", "xx"])),
+)
+def test_near_beginnings_are_those_of_a_search_of_all_words(
+    vocabulary: Vocabulary, prefix: str, edits: int, change: tuple[int, str]
+) -> None:
+    at, inserted = change
+    prefix = prefix[:at] + inserted + prefix[at + 1 :]
+    lengths = range(max(2, len(prefix) - edits), len(prefix) + edits + 1)
+    best = {
+        word: (min(distance(prefix, word[:length]) for length in lengths), word, count)
+        for word, count in vocabulary.beginning(prefix[:1])
+    }
+    expected = sorted((one for one in best.values() if one[0] <= edits), key=lambda one: (one[0], -one[2], one[1]))
+    assert vocabulary.near_prefix(prefix, edits) == expected
+
+
 @pytest.mark.parametrize("word", ["", "x", "zzzzzzzzzzzzzzzzzzzzzzzz"])
 def test_the_shortest_and_very_long_words_have_the_near_words_of_a_slow_search(
     vocabulary: Vocabulary, word: str
