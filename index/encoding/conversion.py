@@ -13,7 +13,7 @@ import shutil
 import subprocess
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
@@ -86,14 +86,15 @@ def converted_model(path: Path, fingerprint: str, cache: Path) -> Converted:
         return found
 
 
-def converted_in_subprocess(path: Path, fingerprint: str, cache: Path) -> Converted:
+def converted_in_subprocess(path: Path, fingerprint: str, cache: Path, check: Callable[[], None]) -> Converted:
     """Return a converted model; converts it in a separate process, whose end frees the memory of torch.
 
-    Errors of that process are ignored; `converted_model` raises them.
+    check: is called before the model is converted. Errors of that process are ignored; `converted_model` raises them.
     """
     found = _complete(cache / fingerprint)
     if _is_current(found):
         return found
+    check()
     log.info("encoder_converting", encoder=str(path), into=str(cache))
     model, into, source = path.absolute(), cache.absolute(), Path(__file__).parents[2]
     command = [sys.executable, "-m", "index.encoding.conversion", str(model), fingerprint, str(into)]

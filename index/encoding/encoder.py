@@ -5,6 +5,7 @@ cannot be converted, and `HashingEncoder`, which needs no weights, for tests.
 """
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
@@ -14,7 +15,7 @@ from index.encoding.chunking import PassageCutter
 from index.encoding.conversion import converted_in_subprocess
 from index.encoding.converted_encoder import ConvertedEncoder
 from index.encoding.hashing_encoder import HashingEncoder
-from index.encoding.model_files import checked_files, fingerprint_of, locate_model
+from index.encoding.model_files import check_weights, find_model, fingerprint_of, known_files
 from index.encoding.precision import Precision
 from index.encoding.reference_encoder import SentenceTransformerEncoder
 from index.errors import ModelNotFound
@@ -67,18 +68,20 @@ def load_encoder(model: str, precision: Precision = "auto", cache: Path | None =
     """Return the encoder for a model name: `hashing`, or any model that sentence-transformers loads.
 
     cache: folder of converted models; None converts nothing. sentence-transformers runs a model that cannot be
-    converted, and the log contains the reason. Raises ModelNotFound, also for a folder without a model, and
-    DamagedFile (weights).
+    converted, and the log contains the reason. The weights are read, and checked, only if the model is not converted
+    already. Raises ModelNotFound, also for a folder without a model, and DamagedFile (weights).
     """
     if model == HASHING_MODEL:
         return HashingEncoder()
-    path = locate_model(model)
+    path = find_model(model)
     if not any((path / name).is_file() for name in MODEL_FILES):
         raise ModelNotFound(f"{path} has no model: it has none of the files {', '.join(MODEL_FILES)}")
     if cache is not None:
-        fingerprint = fingerprint_of(path, checked_files(model))
+        fingerprint = fingerprint_of(path, known_files(model))
+        check = partial(check_weights, model, path)
         try:
-            return ConvertedEncoder(converted_in_subprocess(path, fingerprint, cache), fingerprint, precision)
+            return ConvertedEncoder(converted_in_subprocess(path, fingerprint, cache, check), fingerprint, precision)
         except Exception as error:  # conversion raises many types; the slower encoder still works
             log.warning("encoder_not_converted", encoder=model, why=f"{type(error).__name__}: {error}")
+    check_weights(model, path)
     return SentenceTransformerEncoder(str(path), precision)

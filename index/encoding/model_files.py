@@ -19,30 +19,41 @@ WEIGHTS = "model.safetensors"
 
 
 def locate_model(model: str) -> Path:
+    """Return the folder of a model's files, as `find_model` does, after `check_weights`."""
+    folder = find_model(model)
+    check_weights(model, folder)
+    return folder
+
+
+def find_model(model: str) -> Path:
     """Return the folder of a model's files: a given path, the offline package, the local cache, or the model hub.
 
-    model: a path, or a hub name with an optional `@revision`. The default model has a pinned revision. Raises
-    ModelNotFound, and DamagedFile if the weights of the default model do not have the known sha256.
+    model: a path, or a hub name with an optional `@revision`. The default model has a pinned revision. The weights are
+    not read: who reads them calls `check_weights` first. Raises ModelNotFound.
     """
     if model and Path(model).is_dir():
         return Path(model)
     if _is_default(model):
-        packaged = _packaged_model()
-        if packaged:
-            return packaged
-        return _check_default(_snapshot(f"{DEFAULT_REPOSITORY}@{DEFAULT_REVISION}"))
+        return _packaged_model() or _snapshot(f"{DEFAULT_REPOSITORY}@{DEFAULT_REVISION}")
     return _snapshot(model if "/" in model else f"sentence-transformers/{model}")
 
 
-def checked_files(model: str) -> dict[str, str]:
-    """Return file -> sha256 of the files that `locate_model` has checked in the folder of a model."""
+def check_weights(model: str, folder: Path) -> None:
+    """Raise DamagedFile if these are not the known weights of the default model. Other models have no known weights."""
+    for name, known in known_files(model).items():
+        if not (folder / name).is_file() or sha256_file(folder / name) != known:
+            raise DamagedFile(f"the weights of {DEFAULT_MODEL} do not have the sha256 {known[:8]}...")
+
+
+def known_files(model: str) -> dict[str, str]:
+    """Return file -> sha256 of the files of a model that are the same everywhere."""
     return {WEIGHTS: DEFAULT_WEIGHTS_SHA256} if _is_default(model) else {}
 
 
-def fingerprint_of(folder: Path, checked: Mapping[str, str] = MappingProxyType({})) -> str:
+def fingerprint_of(folder: Path, known: Mapping[str, str] = MappingProxyType({})) -> str:
     """Return 32 hex digits of a sha256 over the files that determine the vectors: weights, tokenizer, configuration.
 
-    checked: file -> sha256 of files that were just checked, and need not be read again.
+    known: file -> sha256 of files that are not read.
     """
     deciding = [
         path
@@ -52,7 +63,7 @@ def fingerprint_of(folder: Path, checked: Mapping[str, str] = MappingProxyType({
     total = hashlib.sha256()
     for path in deciding:
         name = str(path.relative_to(folder))
-        total.update(f"{name}:{checked.get(name) or sha256_file(path)}\n".encode())
+        total.update(f"{name}:{known.get(name) or sha256_file(path)}\n".encode())
     return total.hexdigest()[:32]
 
 
@@ -65,14 +76,7 @@ def _packaged_model() -> Path | None:
     spec = importlib.util.find_spec(OFFLINE_PACKAGE)
     if spec is None or not spec.submodule_search_locations:
         return None
-    return _check_default(Path(spec.submodule_search_locations[0]) / "model")
-
-
-def _check_default(folder: Path) -> Path:
-    weights = folder / WEIGHTS
-    if not weights.is_file() or sha256_file(weights) != DEFAULT_WEIGHTS_SHA256:
-        raise DamagedFile(f"the weights of {DEFAULT_MODEL} do not have the sha256 {DEFAULT_WEIGHTS_SHA256[:8]}...")
-    return folder
+    return Path(spec.submodule_search_locations[0]) / "model"
 
 
 def _snapshot(name: str) -> Path:

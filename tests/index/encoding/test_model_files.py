@@ -8,11 +8,13 @@ import huggingface_hub
 import pytest
 
 from index.encoding import model_files as weights_module
+from index.encoding.encoder import load_encoder
 from index.encoding.model_files import (
     DEFAULT_MODEL,
     DEFAULT_REPOSITORY,
     DEFAULT_REVISION,
     OFFLINE_PACKAGE,
+    find_model,
     fingerprint_of,
     locate_model,
 )
@@ -101,6 +103,21 @@ def test_default_weights_with_another_sha256_are_refused(hub: Hub, tmp_path: Pat
         write()
         with pytest.raises(DamagedFile, match="sha256"):
             locate_model(DEFAULT_MODEL)
+
+
+@pytest.mark.usefixtures("no_package")
+@pytest.mark.parametrize("cached", [True, False])
+def test_an_encoder_is_not_made_from_default_weights_with_another_sha256(
+    hub: Hub, tmp_path: Path, cached: bool
+) -> None:
+    hub.cached = tmp_path / "model"
+    hub.cached.mkdir()
+    (hub.cached / "config.json").write_text("{}")
+    (hub.cached / "model.safetensors").write_bytes(b"something else")
+    assert find_model(DEFAULT_MODEL) == hub.cached
+    with pytest.raises(DamagedFile, match="sha256"):
+        load_encoder(DEFAULT_MODEL, cache=tmp_path / "encoders" if cached else None)
+    assert not (tmp_path / "encoders").exists()
 
 
 def test_an_unknown_name_raises_an_error_that_names_the_setting(hub: Hub) -> None:
