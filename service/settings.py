@@ -33,7 +33,21 @@ DATABASE_VARIABLE = f"{PREFIX}DATABASE"
 LABEL = r"[A-Za-z0-9_]([A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?"
 HOST = re.compile(rf"\*|(\*\.)?({LABEL}\.)*{LABEL}\.?")
 """A name that `service.http.allowed_hosts` can compare with the header Host: without a scheme and a port."""
-ORIGIN = re.compile(r"https?://([a-z0-9.-]{1,253}|\[[0-9a-f:.]{2,45}\])(:[0-9]{1,5})?")
+ORIGIN = r"^https?://([a-z0-9.-]{1,253}|\[[0-9a-f:.]{2,45}\])(:[1-9][0-9]{0,4})?$"
+"""An origin, but for what `is_origin` checks of its port."""
+USUAL_PORTS = {"http": "80", "https": "443"}
+
+
+NO_ORIGIN = "must be origins as browsers send them, such as https://example.org, without the port 80 or 443"
+
+
+def is_origin(text: str) -> bool:
+    """Return whether browsers send an origin like this: the host in lower case, and no port that is usual."""
+    found = re.fullmatch(ORIGIN, text)
+    if found is None:
+        return False
+    port = (found[2] or ":1")[1:]
+    return int(port) < 1 << 16 and port != USUAL_PORTS[text.partition(":")[0]]
 
 
 class Settings(BaseSettings):
@@ -162,8 +176,8 @@ class Settings(BaseSettings):
     @field_validator("cors_origins")
     @classmethod
     def _are_origins(cls, origins: str | None) -> str | None:
-        if any(not ORIGIN.fullmatch(origin) for origin in names_in(origins)):
-            raise ValueError("must be origins such as https://example.org, separated by commas")
+        if not all(map(is_origin, names_in(origins))):
+            raise ValueError(f"{NO_ORIGIN}, separated by commas")
         return origins
 
     @property

@@ -8,6 +8,7 @@ import hashlib
 import json
 import os
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -56,13 +57,21 @@ def write_at(descriptor: int, data: memoryview, offset: int) -> None:
 
 
 def write_atomically(path: Path, data: bytes) -> None:
-    """Write the file atomically: temporary file, fsync, rename, fsync of the directory."""
+    """Write the file atomically: temporary file, fsync, rename, fsync of the directory.
+
+    A temporary file that cannot be written is deleted.
+    """
     temporary = path.with_name(path.name + DRAFT)
-    with temporary.open("wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(temporary, path)
+    try:
+        with temporary.open("wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except OSError:
+        with suppress(OSError):
+            temporary.unlink()
+        raise
     sync_directory(path.parent)
 
 

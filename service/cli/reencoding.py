@@ -20,17 +20,21 @@ def reencode(
     data: DataOption = None,
     json_out: JsonOption = False,
 ) -> None:
-    """Encode the documents and past queries of a collection with another model. No server may run on the directory."""
+    """Encode the documents and past queries of a collection with another model. No server may run on the directory.
+
+    Empty collections get the encoder too.
+    """
     settings = quiet(settings_from(data=data, encoder=encoder))
     with open_runtime(settings) as runtime:
         from index.errors import SearchError
         from service.http.problems import Problem
-        from service.operations.reencoding import reencode
+        from service.operations.reencoding import reencode, reencode_empty
 
         try:
             state = runtime.collection(collection)
             with show.progress("encoding") as bar:
                 done = reencode(runtime, state, lambda count, total: bar.show("encoding", count, total))
+            empty = reencode_empty(runtime)
         except (Problem, SearchError) as error:
             raise Failure(ERROR, str(error)) from error
         others = other_encoders(runtime)
@@ -52,14 +56,13 @@ def reencode(
             )
     if done is not None:
         show.notice(f"set SOFTSEEK_ENCODER={encoder} for the next commands and servers on this directory")
+    for name in empty:
+        show.notice(f"{name} is empty and has the encoder {encoder} from now on")
     for name in others:
         show.notice(f"{name} has vectors of another encoder and cannot be searched beside: reencode {name} too")
 
 
 def other_encoders(runtime: "Runtime") -> list[str]:
-    """Return the names of the collections with documents that another encoder encoded."""
-    return sorted(
-        name
-        for name, state in runtime.collections.items()
-        if state.fingerprint != runtime.encoder.fingerprint and state.generation.count
-    )
+    """Return the names of the collections that have another encoder."""
+    fingerprint = runtime.encoder.fingerprint
+    return sorted(name for name, state in runtime.collections.items() if state.fingerprint != fingerprint)

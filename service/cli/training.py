@@ -119,7 +119,8 @@ def training_runs(
     rows = []
     for run in answer["training_runs"]:
         promoted = "yes" if (run.get("decision") or {}).get("promoted") else "no"
-        rows.append((run["id"], run["created_at"], origin(run), run["status"], run["model_version"], promoted))
+        status = f"{run['status']}, {run['error']['code']}" if run.get("error") else run["status"]
+        rows.append((run["id"], run["created_at"], origin(run), status, run["model_version"], promoted))
     show.table(("run", "began", "started by", "status", "model", "promoted"), rows)
     show.line(plan(answer["schedule"]))
 

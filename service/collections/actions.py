@@ -24,6 +24,7 @@ from service.runtime.collection_settings import CollectionSettings
 from service.runtime.jobs import Progress
 from service.runtime.model_repository import champion_version
 from service.runtime.runtime import DEFAULT_COLLECTION, Runtime
+from service.runtime.task_repository import rename_tasks
 
 FIXED = ("language", "keys")
 """Settings that decide what is indexed. They cannot change while the collection has documents."""
@@ -152,6 +153,7 @@ def swap(runtime: Runtime, wanted: SwapIn) -> dict[str, Any]:
                 raise Problem(422, "invalid_request", detail, [{"pointer": "/b", "detail": detail}])
             with runtime.database.write() as connection:
                 swap_names(connection, a.id, b.id)
+                rename_tasks(connection, {a.name: b.name, b.name: a.name})  # a key covers names, and so their tasks
             a.name, b.name = b.name, a.name
             runtime.collections = {**runtime.collections, a.name: a, b.name: b}  # a search reads the old or the new
             shown = _as_of_now(runtime, sorted((a, b), key=lambda one: one.name), reading)  # neither is deleted yet

@@ -109,19 +109,13 @@ def start_import(runtime: Runtime, state: CollectionState, spooled: Spooled) -> 
         return _import(runtime, state, spooled, progress, sequences)
 
     with runtime.database.write() as connection:
-        require_collection(connection, state.id)
-        task_id = runtime.jobs.enqueued(connection, KIND, state.name)
+        task_id = runtime.jobs.enqueued(connection, KIND, require_collection(connection, state.id))
         for earlier in spooled.tasks:
             name_successor(connection, earlier, task_id)
         spooled.note_task(task_id)  # before the commit: no import has a task that its files do not name
     note_cancel = partial(state.replacements.cancel, sequences)
-    runtime.jobs.run(task_id, work, spooled.remove, note_cancel, lane=lane_of(state))
+    runtime.jobs.run(task_id, work, spooled.remove, note_cancel, lane=(KIND, state.id))
     return task_id
-
-
-def lane_of(state: CollectionState) -> tuple[str, int]:
-    """Return the lane of the imports of a collection, which run one at a time."""
-    return KIND, state.id
 
 
 def _taken_before(spooled: Spooled) -> tuple[int, dict[str, Any]]:

@@ -18,7 +18,6 @@ from sqlalchemy import Connection
 from index.errors import SearchError
 from index.generation.store import GenerationStore
 from service.collections.schemas import NAME_PATTERN, CollectionIn, SwapIn
-from service.documents import imports
 from service.documents.indexing import resume_collection
 from service.documents.schemas import DocumentIn
 from service.exports.query_keys_repository import renew_query_keys
@@ -114,11 +113,7 @@ def _require_unused(connection: Connection, runtime: Runtime, names: Names, repl
 
     A collection without content is not in use, nor is an alias of such a collection or of none.
     """
-    used = {
-        state.name
-        for state in replaced  # after a swap a task has the earlier name, but its lane has the collection
-        if runtime.jobs.is_lane_used(imports.lane_of(state)) or not is_unused(connection, state.id, state.name)
-    }
+    used = {state.name for state in replaced if not is_unused(connection, state.id, state.name)}
     used |= names.collections & runtime.aliases.keys()
     kept = runtime.collections.keys() - {state.name for state in replaced}
     used |= names.aliases & kept

@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, ClassVar, cast
 
-import structlog
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from service.http.body_limit import is_import
@@ -24,8 +23,8 @@ from service.http.metrics import REQUESTS
 from service.http.presence import CONNECTION, Presence
 from service.http.problems import Problem
 from service.http.raw_answer import raw_answer
+from service.http.request_parser import RequestParser
 
-log = structlog.get_logger()
 SEARCH_PATHS = re.compile(rb"/v1/(?:collections/[^/]+/(?:search|recommend)|multi-search)")
 """The paths whose requests take a place in the queue of searches."""
 MAX_HEAD_BYTES = 64 * 1024
@@ -101,6 +100,7 @@ class BoundedConnection(HttpToolsProtocol, Presence):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
+        self.parser = RequestParser(self)
         self._in_head = True
         self._has_begun = False
         self._head_bytes = self._framing_bytes = self._discarded = self._moved = 0
@@ -212,15 +212,12 @@ class BoundedConnection(HttpToolsProtocol, Presence):
     def send_400_response(self, msg: str) -> None:
         self._refuse(self._fault)
 
-    @property
-    def _look_seconds(self) -> float:
-        return min(self.patience.head_seconds, self.patience.body_seconds) / LOOKS
-
     def _should_upgrade(self) -> bool:
         return False  # another protocol would leave the bounds of this connection
 
-    def _unsupported_upgrade_warning(self) -> None:
-        log.warning("upgrade_ignored")  # uvicorn's own message asks to install a library for WebSocket
+    @property
+    def _look_seconds(self) -> float:
+        return min(self.patience.head_seconds, self.patience.body_seconds) / LOOKS
 
     def _is_free(self) -> bool:
         """Return whether no request of this connection waits for its answer."""

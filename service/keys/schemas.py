@@ -10,12 +10,11 @@ from index.filters.parser import parse_filter
 from service.http.access import PUBLIC, Scope
 from service.http.requests import Strict
 from service.runtime.key_repository import AnyField
+from service.settings import NO_ORIGIN, ORIGIN, is_origin
 
 MAX_KEYS = 10_000
 MAX_GRACE_SECONDS = 30 * 86_400
 COLLECTION = r"^[A-Za-z0-9][A-Za-z0-9_-]{0,127}$"
-ORIGIN = r"^https?://([a-z0-9.-]{1,253}|\[[0-9a-f:.]{2,45}\])(:[0-9]{1,5})?$"
-"""An origin as browsers send it: scheme, host in lower case, and the port unless it is the usual port."""
 
 Collections = Annotated[list[Annotated[str, Field(pattern=COLLECTION)]], Field(min_length=1, max_length=1000)]
 Moment = Annotated[AwareDatetime, Field(strict=False), WithJsonSchema({"type": "string", "format": "date-time"})]
@@ -50,6 +49,13 @@ class KeyIn(Strict):
             except FilterSyntax as error:
                 raise ValueError(f"{error} at position {error.position}") from error
         return text
+
+    @field_validator("origins")
+    @classmethod
+    def _are_sent(cls, origins: list[str]) -> list[str]:
+        if not all(map(is_origin, origins)):
+            raise ValueError(NO_ORIGIN)
+        return origins
 
     @field_validator("expires_at")
     @classmethod

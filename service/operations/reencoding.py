@@ -88,6 +88,17 @@ def reencode(
     return Reencoded(total, len(vectors), champion, anonymous)
 
 
+def reencode_empty(runtime: Runtime) -> list[str]:
+    """Give the encoder of the runtime to all collections that have nothing to encode; return their names."""
+    names = []
+    for state in list(runtime.collections.values()):
+        with runtime.database.read() as connection:
+            is_empty = repository.is_empty(connection, state.id)
+        if is_empty and reencode(runtime, state) is not None:
+            names.append(state.name)
+    return sorted(names)
+
+
 def _encode_documents(runtime: Runtime, state: CollectionState, beside: int, advance: Callable[[int], None]) -> None:
     """Write every document with its new vectors to the collection beside, in the order of arrival."""
     encoder, kinds = runtime.encoder, state.settings.kinds

@@ -14,7 +14,17 @@ from service.runtime.collection_repository import BESIDE, collection_row, delete
 from service.runtime.model_repository import champion_version, insert_alias_change, point_alias
 from service.storage.checked_rows import update_row
 from service.storage.checksums import GOLDEN, crc, with_lower_sum, with_owner_changed
-from service.storage.tables import ALIASES, DOCUMENTS, EVENTS, JUDGMENTS, KEYS, MODELS, RULES, TRAINING_RUNS
+from service.storage.tables import (
+    ALIASES,
+    DOCUMENTS,
+    EVENTS,
+    JUDGMENTS,
+    KEYS,
+    MODELS,
+    PENDING_DOCUMENTS,
+    RULES,
+    TRAINING_RUNS,
+)
 from service.storage.vector_codec import as_blob
 
 
@@ -22,6 +32,14 @@ def is_training(connection: Connection, collection_id: int) -> bool:
     """Return whether a training run of a collection has not ended."""
     mine = (TRAINING_RUNS.c.collection_id == collection_id, TRAINING_RUNS.c.status == "processing")
     return bool(connection.execute(select(exists().where(*mine))).scalar_one())
+
+
+def is_empty(connection: Connection, collection_id: int) -> bool:
+    """Return whether a collection has no documents, past queries, rules, training runs and trained models."""
+    trained = exists().where(MODELS.c.collection_id == collection_id, MODELS.c.version > 0)
+    tables = (DOCUMENTS, PENDING_DOCUMENTS, KEYS, RULES, TRAINING_RUNS)
+    used = [exists().where(table.c.collection_id == collection_id) for table in tables]
+    return not any(connection.execute(select(one)).scalar_one() for one in (trained, *used))
 
 
 def document_count(connection: Connection, collection_id: int) -> int:

@@ -144,11 +144,15 @@ def bump_watermark(connection: Connection, collection_id: int, documents: bool) 
     return int(number)
 
 
-def require_collection(connection: Connection, collection_id: int) -> None:
-    """Raise Problem 404 if a collection was deleted after its request began. Called inside the writing transaction."""
-    name = connection.execute(select(COLLECTIONS.c.name).where(COLLECTIONS.c.id == collection_id)).scalar()
+def require_collection(connection: Connection, collection_id: int) -> str:
+    """Return the name of a collection as of this transaction, the writing one.
+
+    Raises Problem 404 if the collection was deleted after its request began.
+    """
+    name: str | None = connection.execute(select(COLLECTIONS.c.name).where(COLLECTIONS.c.id == collection_id)).scalar()
     if name is None or name == f"{TOMBSTONE}{collection_id}":
         raise not_found("collection")
+    return name
 
 
 def indexed_documents(

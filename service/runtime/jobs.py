@@ -202,10 +202,6 @@ class Jobs:
             if progress.is_canceled:  # before it waited
                 self._lanes.skip(task_id)
 
-    def is_lane_used(self, lane: Hashable) -> bool:
-        """Return whether a task of the lane runs or waits."""
-        return self._lanes.is_used(lane)
-
     def finished(
         self, connection: Connection, kind: TaskType, collection: str, result: dict[str, Any], count: int
     ) -> str:

@@ -33,11 +33,6 @@ class Lanes:
             self._waiting[lane] = {}
             self._executor.submit(self._run, lane, call)
 
-    def is_used(self, lane: Hashable) -> bool:
-        """Return whether a call of the lane runs or waits."""
-        with self._lock:
-            return lane in self._waiting
-
     def skip(self, name: str) -> None:
         """Submit a waiting call at once, beside its lane. A call that does not wait is left as it is."""
         with self._lock:

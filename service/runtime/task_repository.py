@@ -1,11 +1,12 @@
 """SQL of tasks. The caller commits."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, delete, insert, select
+from sqlalchemy import Connection, bindparam, delete, insert, select, update
 
-from service.storage.checked_rows import update_row
+from service.storage.checked_rows import is_sound, stored_rows, update_row
+from service.storage.checksums import row_checksum
 from service.storage.database import now
 from service.storage.tables_of_administration import TASKS
 
@@ -20,6 +21,18 @@ def insert_task(connection: Connection, **values: Any) -> None:
 def update_task(connection: Connection, task_id: str, **values: Any) -> None:
     """Set columns of a task."""
     update_row(connection, "tasks", {"id": task_id}, values)
+
+
+def rename_tasks(connection: Connection, names: Mapping[str, str]) -> None:
+    """Note the new names of collections in their tasks, by the old names. Names may be exchanged."""
+    renamed = []
+    for old, new in names.items():
+        for row in stored_rows(connection, "tasks", {"collection": old}):
+            checksum = row_checksum("tasks", row | {"collection": new}) if is_sound("tasks", row) else None
+            renamed.append({"task": row["id"], "new": new, "sound": checksum})
+    if renamed:
+        mine = update(TASKS).where(TASKS.c.id == bindparam("task"))
+        connection.execute(mine.values(collection=bindparam("new"), checksum=bindparam("sound")), renamed)
 
 
 def fail_unfinished_tasks(connection: Connection, error: dict[str, Any]) -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Row, func, insert, or_, select, true, union
+from sqlalchemy import ColumnElement, Connection, Row, and_, func, insert, or_, select, true, union
 
 from index.records import KeyKind
 from service.storage.checked_rows import update_row
@@ -28,6 +28,8 @@ MAX_TEXT = 20_000
 """Characters of a text that a run on the documents reads, at most."""
 ON_DOCUMENTS = func.coalesce(TRAINING_RUNS.c.data["learn_from"].as_string(), "feedback") == "documents"
 """The condition that a run learned from the documents alone."""
+READS_FEEDBACK = func.coalesce(TRAINING_RUNS.c.data["objective"].as_string(), "listwise") != "reinforce"
+"""The condition that a run on feedback reads more of it than explored lists."""
 
 
 def feedback_window(connection: Connection, collection_id: int) -> dict[str, Any]:
@@ -61,7 +63,8 @@ def last_start(connection: Connection, collection_id: int) -> str | None:
 def last_reading(connection: Connection, collection_id: int) -> str | None:
     """Return when the newest feedback was stored that the last run read that read the feedback to an end, or None.
 
-    A run that failed or was canceled did not, except where it found too little feedback.
+    A run that failed or was canceled did not, except where it found too little feedback. A run with the objective
+    `reinforce` reads explored lists alone.
     """
     code = TRAINING_RUNS.c.error["code"].as_string()
     stored_until = TRAINING_RUNS.c.data["stored_until"].as_string()  # the data of earlier runs do not have it
@@ -69,7 +72,7 @@ def last_reading(connection: Connection, collection_id: int) -> str | None:
         connection,
         collection_id,
         func.coalesce(stored_until, TRAINING_RUNS.c.created_at),
-        or_(TRAINING_RUNS.c.status.not_in(("failed", "canceled")), code == "not_enough_feedback"),
+        and_(READS_FEEDBACK, or_(TRAINING_RUNS.c.status.not_in(("failed", "canceled")), code == "not_enough_feedback")),
     )
 
 

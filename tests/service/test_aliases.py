@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
+from service.storage.checked_rows import is_sound, stored_rows
+from tests.service.authorised import Keys, bearer
 from tests.service.client import DEADLINE_SECONDS, CollectionClient, create, good, opened, problem, runtime_of
 
 SWAP = "/v1/collections/swap"
@@ -91,6 +93,29 @@ def test_two_collections_exchange_their_names(client: TestClient) -> None:
     assert (found(client, "old"), found(client, "new")) == (["document-new"], ["document-old"])
     task = client.post("/v1/collections/old/documents", json={"documents": [{"id": "x", "text": "x"}]}).json()
     assert task["collection"] == "old"
+
+
+def test_a_task_goes_with_its_collection_so_that_the_key_of_its_new_name_shows_it(client: TestClient) -> None:
+    old, new = (
+        client.post(f"/v1/collections/{name}/documents", json={"documents": [{"id": "x", "text": "x"}]}).json()["id"]
+        for name in ("old", "new")
+    )
+    keys = Keys.first(client)
+    of_old, of_new = (keys.headers("write", collections=[name]) for name in ("old", "new"))
+
+    def statuses() -> list[list[int]]:
+        return [
+            [client.get(f"/v1/tasks/{task}", headers=key).status_code for task in (old, new)]
+            for key in (of_old, of_new)
+        ]
+
+    assert statuses() == [[200, 404], [404, 200]]
+    good(client.post(SWAP, json={"a": "old", "b": "new"}, headers=bearer(keys.admin)))
+    assert statuses() == [[404, 200], [200, 404]]
+    problem(client.post(f"/v1/tasks/{old}/cancel", headers=of_old), 404, "task_not_found")
+    assert good(client.get(f"/v1/tasks/{old}", headers=of_new))["collection"] == "new"
+    with runtime_of(client).database.read() as connection:
+        assert all(is_sound("tasks", row) for row in stored_rows(connection, "tasks"))
 
 
 def test_an_alias_follows_the_name_and_not_the_documents_of_a_swap(client: TestClient) -> None:

@@ -19,6 +19,7 @@ def test_training_runs_are_listed_with_who_started_them_and_what_is_missing(fake
     trigger = {"new_queries": 63, "hours_since_last_run": 24.1}
     scheduled = {"id": "r2", "created_at": "t2", "started_by": "schedule", "trigger": trigger, "status": "succeeded"}
     asked = {"id": "r1", "created_at": "t1", "started_by": "request", "trigger": None, "status": "failed"}
+    asked["error"] = {"code": "not_enough_feedback", "detail": "0 queries with a confirmed document"}
     more = {"model_version": 7, "decision": {"promoted": True}}, {"model_version": None, "decision": {}}
     schedule = {"every_hours": 24.0, "min_new_queries": 50, "new_queries": 37, "next_at": None, "missing": "Too few."}
     listed = {"training_runs": [scheduled | more[0], asked | more[1]], "schedule": schedule}
@@ -26,7 +27,7 @@ def test_training_runs_are_listed_with_who_started_them_and_what_is_missing(fake
     lines = run("training-runs", "--url", fake.url).out.splitlines()
     assert [line.split() for line in lines[1:3]] == [
         ["r2", "t2", "schedule,", "63", "new", "queries", "succeeded", "7", "yes"],
-        ["r1", "t1", "request", "failed", "-", "no"],
+        ["r1", "t1", "request", "failed,", "not_enough_feedback", "-", "no"],
     ]
     assert lines[3] == "every 24 hours from 50 new queries on: 37 new queries. Too few."
 

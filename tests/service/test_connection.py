@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import structlog
 import uvicorn
 
 from service.http import connection as connections
@@ -83,16 +82,6 @@ def test_a_head_at_the_bound_is_read_and_a_longer_one_is_refused(client: socket.
     assert (status, body["code"]) == (431, "head_too_large")
     assert b"connection: close" in head
     assert closed(client)
-
-
-def test_another_protocol_is_not_taken_up_and_no_library_for_it_is_asked_for(
-    client: socket.socket, caplog: pytest.LogCaptureFixture
-) -> None:
-    with structlog.testing.capture_logs() as logged:
-        client.sendall(HEAD + b"Connection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
-        assert answer(client)[0] == 200
-    assert [one["event"] for one in logged] == ["upgrade_ignored"]
-    assert caplog.records == []
 
 
 def test_a_header_without_end_is_refused(client: socket.socket) -> None:
@@ -206,12 +195,6 @@ def test_a_client_that_leaves_within_an_import_is_no_defect(server: Server) -> N
         """Nobody reads it."""
 
     asyncio.run(server[1](scope | {"headers": headers, "client": ("127.0.0.1", 1)}, receive, send))
-
-
-def test_a_request_for_another_protocol_stays_in_the_bounded_connection(client: socket.socket) -> None:
-    upgrade = b"Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"
-    client.sendall(HEAD + upgrade + b"Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n")
-    assert answer(client)[0] == 200
 
 
 def test_further_connections_close_an_idle_one_or_are_refused(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -147,7 +147,7 @@ def test_a_collection_whose_import_of_documents_began_under_another_name_is_not_
         state = runtime.collection(create(other, "blank").name)
         with runtime.database.write() as connection:
             task = runtime.jobs.enqueued(connection, imports.KIND, state.name)
-        runtime.jobs.run(task, lambda _: {"ended": going_on.wait(DEADLINE_SECONDS)}, lane=imports.lane_of(state))
+        runtime.jobs.run(task, lambda _: {"ended": going_on.wait(DEADLINE_SECONDS)})
         good(other.post("/v1/collections/swap", json={"a": "blank", "b": "default"}))
         assert imported(other, exported)["error"]["code"] == "collection_in_use"
         going_on.set()

@@ -8,10 +8,12 @@ from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
+from pydantic import ValidationError
 
 from service.http import rate_limits
 from service.keys import actions
 from service.runtime import keyring
+from service.settings import Settings
 from tests.service.authorised import Keys, bearer
 from tests.service.client import DEFAULT, SECRET, create, event, good, opened, problem, runtime_of
 
@@ -176,6 +178,10 @@ class TestLife:
             {"origins": ["*"]},
             {"origins": ["null"]},
             {"origins": [f"{PAGE}/"]},
+            {"origins": ["https://shop.example:443"]},
+            {"origins": ["http://shop.example:80"]},
+            {"origins": ["https://shop.example:65536"]},
+            {"origins": ["https://shop.example:08443"]},
             {"origins": ["shop.example"]},
             {"expires_at": "2020-01-01T00:00:00Z"},
             {"expires_at": "tomorrow"},
@@ -192,6 +198,11 @@ class TestLife:
 
 
 class TestBrowsers:
+    @pytest.mark.parametrize("origins", ["https://a.example:443", "https://a.example,http://b.example:80", "a.example"])
+    def test_the_setting_has_origins_as_browsers_send_them(self, origins: str) -> None:
+        with pytest.raises(ValidationError, match="must be origins as browsers send them"):
+            Settings(cors_origins=origins)
+
     def test_a_key_works_on_the_pages_of_its_origins_only(self, client: TestClient, keys: Keys) -> None:
         key = keys.headers("search", "events", origins=[PAGE])
         answer = search(client, key, Origin=PAGE)

@@ -315,6 +315,21 @@ def test_the_command_says_what_it_did(command: Command) -> None:
     assert "anonymous" not in out
 
 
+def test_empty_collections_get_the_encoder_too_and_all_others_are_named(data: Path, command: Command) -> None:
+    with served(data, HashingEncoder()) as wood:
+        create(wood.client, "blank")
+        create(wood.client, "oaks").add(tree(1))
+    _, err = command("wood", "--encoder", "wide")
+    for name in ("blank", "default"):
+        assert f"{name} is empty and has the encoder wide from now on" in err
+    assert "oaks has vectors of another encoder" in err
+    assert "empty" not in command("oaks", "--encoder", "wide")[1]
+    with served(data) as wood:
+        for name in ("blank", "default", "wood", "oaks"):
+            CollectionClient(wood.client, name).add(tree(99))
+            assert CollectionClient(wood.client, name).ids("number 99")[0] == "tree-99"
+
+
 @pytest.mark.parametrize("is_json", [False, True])
 def test_the_command_says_how_many_anonymous_past_queries_it_deleted(
     data: Path, command: Command, is_json: bool

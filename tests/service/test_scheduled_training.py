@@ -14,6 +14,7 @@ from fastapi.testclient import TestClient
 
 from index.learning.config import FitConfig
 from service.runtime.feedback_repository import confirmed_count
+from service.storage.checked_rows import update_row
 from service.storage.database import now
 from service.storage.sqlite_database import SqliteDatabase
 from service.training import child_process
@@ -198,6 +199,17 @@ def test_a_run_that_did_not_read_the_feedback_to_an_end_does_not_use_it_up(wood:
     assert len(start_due(wood, 23)) == 1, "then too, a day passes"
     again, _ = start_due(wood, 25)
     cancel(wood, again["id"])
+
+
+def test_a_run_on_explored_lists_alone_does_not_use_up_the_feedback(wood: CollectionClient) -> None:
+    judge_queries(wood, range(NEED))
+    (run,) = start_due(wood)
+    end(wood, run["id"])
+    assert standing(wood)["new_queries"] == 0
+    with runtime_of(wood.client).database.write() as connection:
+        update_row(connection, "training_runs", {"id": run["id"]}, {"data": {"objective": "reinforce"}})
+    assert runs(wood)[0]["objective"] == "reinforce"
+    assert standing(wood)["new_queries"] == NEED
 
 
 def test_a_run_that_found_too_little_feedback_waits_for_more(wood: CollectionClient) -> None:

@@ -68,8 +68,11 @@ def test_a_key_opens_the_page_and_is_kept_until_the_tab_is_closed(site: LockedSi
     visit.page.goto(visit.url(q="git tool"))
     expect(visit.page.locator("#login")).to_be_visible()
     expect(visit.titles).to_have_count(0)
-    log_in(visit, "a wrong key")
-    expect(visit.page.get_by_text("The key is wrong")).to_be_visible()
+    for wrong in ("a wrong key", "sk_a\u200b", "sk_a\u2026"):  # a zero-width space and an ellipsis fit no header
+        log_in(visit, wrong)
+        expect(visit.page.get_by_text("The key is wrong")).to_be_visible()
+        expect(visit.page.get_by_label("This service needs an API key")).to_be_empty()
+        expect(visit.page.get_by_text("cannot be reached")).to_have_count(0)
     log_in(visit, site.keys.admin)
     expect(visit.titles).to_have_count(3)
     expect(visit.page.locator("#login")).to_be_hidden()

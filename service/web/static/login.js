@@ -28,6 +28,10 @@ function remember(text) {
 export async function fetchWithKey(address, { headers = {}, ...options } = {}) {
   for (;;) {
     const sent = key();
+    if (sent !== null && !isSendable(sent)) {
+      await ask(true);
+      continue;
+    }
     const authorisation = sent === null ? {} : { Authorization: `Bearer ${sent}` };
     const response = await fetch(address, { ...options, headers: { ...headers, ...authorisation } });
     if (response.status !== 401) return response;
@@ -35,6 +39,7 @@ export async function fetchWithKey(address, { headers = {}, ...options } = {}) {
   }
 }
 
+const isSendable = (text) => /^[\x21-\x7e]+$/.test(text); // a key with other characters is wrong, and fits no header
 const isEdited = (field) => field?.matches("input") && field.value !== field.defaultValue;
 
 // Shows the form; resolves when a key was typed. Requests that wait at the same time share a form.

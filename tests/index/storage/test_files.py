@@ -34,7 +34,9 @@ def test_a_file_is_written_and_replaced_whole(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_a_failed_write_leaves_the_old_file_unchanged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_write_leaves_the_old_file_unchanged_and_no_draft(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "file"
     write_atomically(path, b"old")
 
@@ -45,6 +47,7 @@ def test_a_failed_write_leaves_the_old_file_unchanged(tmp_path: Path, monkeypatc
     with pytest.raises(OSError, match="no space"):
         write_atomically(path, b"new")
     assert path.read_bytes() == b"old"
+    assert list(tmp_path.iterdir()) == [path]
 
 
 def test_the_file_is_synced_before_the_rename_and_the_folder_after_it(
