@@ -15,6 +15,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple, TypeGuard
@@ -27,7 +28,7 @@ from index.encoding.reference_encoder import load_reference, window_of
 from index.encoding.sessions import INPUTS, OUTPUT, Session, Tokens, onnx_runtime, onnx_session
 from index.errors import DamagedFile, SearchError
 from index.records import Floats
-from index.storage.files import read_manifest, sync_directory, write_manifest
+from index.storage.files import MANIFEST, is_intact, read_manifest, sync_directory, write_manifest
 
 log = structlog.get_logger()
 
@@ -57,10 +58,14 @@ class NotConvertible(SearchError):
 
 
 class Converted(NamedTuple):
-    """The folder of a converted model, whose files were checked, and its facts."""
+    """The folder of a converted model, whose files but FP32 were checked, and its facts.
+
+    again: converts the model anew if its folder is not complete.
+    """
 
     folder: Path
     facts: dict[str, Any]
+    again: Callable[[], "Converted"] | None = None
 
 
 def converted_model(path: Path, fingerprint: str, cache: Path) -> Converted:
@@ -91,20 +96,40 @@ def converted_in_subprocess(path: Path, fingerprint: str, cache: Path, check: Ca
 
     check: is called before the model is converted. Errors of that process are ignored; `converted_model` raises them.
     """
+    again = partial(converted_in_subprocess, path, fingerprint, cache, check)
     found = _complete(cache / fingerprint)
     if _is_current(found):
-        return found
+        return found._replace(again=again)
     check()
     log.info("encoder_converting", encoder=str(path), into=str(cache))
     model, into, source = path.absolute(), cache.absolute(), Path(__file__).parents[2]
     command = [sys.executable, "-m", "index.encoding.conversion", str(model), fingerprint, str(into)]
     subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=False, cwd=source)
-    return converted_model(path, fingerprint, cache)
+    return converted_model(path, fingerprint, cache)._replace(again=again)
+
+
+def float32_file(model: Converted) -> Path:
+    """Return the file FP32 of a model after checking it. A model with a damaged one is converted again.
+
+    It has two thirds of the bytes of a model, and searches need it only where there is no int8. So a start does not
+    read it, and who opens it calls this. Raises DamagedFile.
+    """
+    path = model.folder / FP32
+    if is_intact(path, model.facts["files"][FP32]):
+        return path
+    log.warning("converted_encoder_damaged", file=str(path))
+    if model.again is None:
+        raise DamagedFile(f"{path.name} differs from its manifest")
+    (model.folder / MANIFEST).unlink(missing_ok=True)  # so that the folder is not complete
+    return model.again().folder / FP32
 
 
 def read_facts(folder: Path) -> dict[str, Any]:
-    """Return the facts of a converted model after checking every file; raises DamagedFile or NotConvertible."""
-    facts = read_manifest(folder)
+    """Return the facts of a converted model after checking every file but FP32.
+
+    Raises DamagedFile or NotConvertible.
+    """
+    facts = read_manifest(folder, later=(FP32,))
     if facts.get("format") not in (FORMAT, SIGNED_ONLY):
         raise DamagedFile(f"{folder.name}: converted in format {facts.get('format')}, this version reads {FORMAT}")
     if "refused" in facts:
@@ -126,7 +151,7 @@ def padded(rows: list[list[int]], pad_id: int, multiple: int = 1) -> tuple[Token
 
 
 def _complete(folder: Path) -> Converted | None:
-    """Return the converted model of a folder, None if it is missing or damaged. Reads every file once."""
+    """Return the converted model of a folder, None if it is missing or damaged."""
     try:
         return Converted(folder, read_facts(folder))
     except DamagedFile:

@@ -17,7 +17,7 @@ import structlog
 from tokenizers import Tokenizer
 
 from index.encoding.chunking import PassageCutter
-from index.encoding.conversion import FP32, INT8, TOKENIZER, UINT8, Converted, padded
+from index.encoding.conversion import INT8, TOKENIZER, UINT8, Converted, float32_file, padded
 from index.encoding.known_words import UNKNOWN, known_share, known_words
 from index.encoding.precision import (
     Precision,
@@ -51,7 +51,7 @@ class ConvertedEncoder:
     """
 
     def __init__(self, model: Converted, fingerprint: str, precision: Precision = "auto") -> None:
-        folder, facts = model
+        folder, facts = model.folder, model.facts
         flags = processor_flags()
         fitting = UINT8 if has_unsigned_weights(flags) else INT8
         cosines: dict[str, float] = facts["cosines"]
@@ -69,15 +69,13 @@ class ConvertedEncoder:
         self._special = self._tokenizer.num_special_tokens_to_add(False)
         self.words = known_words(self._tokenizer.get_vocab(with_added_tokens=False))
         self.cutter = PassageCutter(TokenCounter(Tokenizer.from_file(str(folder / TOKENIZER))), int(facts["window"]))
-        query_model, document_model = (
-            folder / (int8 if one == "int8" else FP32) for one in (chosen.queries, chosen.documents)
-        )
-        self._query_session = onnx_session(query_model, threads=1)
+        self._query_session = onnx_session(_file_of(model, chosen.queries, int8), threads=1)
         self._document_thread = ThreadPoolExecutor(1, "encode", initializer=lower_priority)
         if chosen.documents != "int8" and find_spec("openvino") is None:
             raise ImportError("No module named 'openvino'")  # raised here, so that the caller can use another encoder
         # opened for the first document: a process that only encodes queries needs half the memory
-        self._document_session = cache(partial(_document_session, document_model, chosen, cores()))
+        document_file = partial(_file_of, model, chosen.documents, int8)
+        self._document_session = cache(partial(_document_session, document_file, chosen, cores()))
 
     def encode(self, texts: Sequence[str], encoded: Callable[[int], None] | None = None) -> Floats:
         """Return unit vectors (len(texts), D) of documents. Concurrent callers take turns after each batch."""
@@ -137,11 +135,17 @@ def batches(lengths: Sequence[int], texts: int, multiple: int) -> Iterator[list[
             left = left[count:]
 
 
-def _document_session(model: Path, chosen: Precisions, threads: int) -> Session:
+def _file_of(model: Converted, precision: str, int8: str) -> Path:
+    """Return the checked file of a precision. int8: the name of the file in int8. Raises DamagedFile."""
+    return model.folder / int8 if precision == "int8" else float32_file(model)
+
+
+def _document_session(document_file: Callable[[], Path], chosen: Precisions, threads: int) -> Session:
     """Return the session for documents: OpenVINO, or ONNX Runtime in float32 where OpenVINO cannot compile the model.
 
     OpenVINO fails where the processor has an instruction set that its kernels may not use (ONEDNN_MAX_CPU_ISA).
     """
+    model = document_file()
     if chosen.documents == "int8":
         return onnx_session(model, threads)
     try:

@@ -7,7 +7,7 @@ Neither faiss nor safetensors syncs or renames, and both load many damaged files
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -100,11 +100,11 @@ def manifest_of(files: Mapping[str, bytes], facts: Mapping[str, Any]) -> bytes:
     return _body({**facts, "files": described})
 
 
-def read_manifest(directory: Path) -> dict[str, Any]:
+def read_manifest(directory: Path, later: Container[str] = ()) -> dict[str, Any]:
     """Return the manifest after checking every file that it names.
 
-    Raises DamagedFile if the manifest is missing, unreadable or differs from its own checksum, or if the size or sha256
-    of a file differs.
+    later: files of which only the size is checked; who reads them calls `is_intact` first. Raises DamagedFile if the
+    manifest is missing, unreadable or differs from its own checksum, or if the size or sha256 of a file differs.
     """
     try:
         manifest = _parsed((directory / MANIFEST).read_bytes())
@@ -113,7 +113,7 @@ def read_manifest(directory: Path) -> dict[str, Any]:
     except DamagedFile as error:
         raise DamagedFile(f"{directory.name}: {error}") from error
     for name, facts in manifest["files"].items():
-        if not _is_intact(directory / name, facts):
+        if not is_intact(directory / name, facts | {"sha256": None} if name in later else facts):
             raise DamagedFile(f"{directory.name}/{name} differs from its manifest")
     return manifest
 
@@ -157,7 +157,8 @@ def _parsed(body: bytes) -> dict[str, Any]:
     return manifest
 
 
-def _is_intact(path: Path, facts: Mapping[str, Any]) -> bool:
+def is_intact(path: Path, facts: Mapping[str, Any]) -> bool:
+    """Return whether a file is as its manifest says. facts: its `bytes` and `sha256`; null is not compared."""
     if not path.is_file() or path.stat().st_size != facts["bytes"]:
         return False
     return facts["sha256"] is None or sha256_file(path) == facts["sha256"]

@@ -25,7 +25,9 @@ from index.encoding.conversion import (
     UINT8,
     Converted,
     NotConvertible,
+    converted_in_subprocess,
     converted_model,
+    float32_file,
     padded,
     read_facts,
 )
@@ -95,6 +97,27 @@ def test_a_model_with_a_damaged_file_is_converted_again(
     convert()
     assert converter.count == 2
     assert read_facts(folder)["dim"] == 3
+
+
+def test_a_damaged_float32_file_is_noticed_when_it_is_opened_and_the_model_converted_again(
+    converter: Converter, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(conversion.subprocess, "run", lambda *_, **__: None)  # this process converts
+
+    def start() -> Converted:
+        return converted_in_subprocess(Path("model"), NAME, tmp_path / "encoders", lambda: None)
+
+    path = float32_file(start())
+    sound = path.read_bytes()
+    path.write_bytes(sound[:-1] + b"?")
+    started = start()
+    assert converter.count == 1, "a start does not read it"
+    with pytest.raises(DamagedFile, match=FP32):
+        float32_file(started._replace(again=None))
+    with structlog.testing.capture_logs() as logged:
+        assert float32_file(started).read_bytes() == sound
+    assert logged[0]["event"] == "converted_encoder_damaged"
+    assert converter.count == 2
 
 
 def test_a_model_with_a_missing_file_is_converted_again(converter: Converter, convert: Callable[[], Path]) -> None:
@@ -269,7 +292,7 @@ def test_a_processor_without_vnni_gets_int8_with_unsigned_weights(
 def test_int8_is_judged_by_the_weights_that_the_processor_uses(
     small: Path, small_cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folder, facts = converted_model(small, fingerprint_of(small), small_cache)
+    folder, facts, _ = converted_model(small, fingerprint_of(small), small_cache)
     assert set(facts["cosines"]) == {INT8, UINT8}
     monkeypatch.setattr(converted_encoder, "processor_flags", lambda: frozenset({"avx2"}))
     for cosines, queries in (
@@ -288,9 +311,9 @@ def test_documents_are_encoded_on_the_cores_that_the_process_may_use(
     threads: list[int] = []
     session = converted_encoder._document_session
 
-    def noted(model: Path, chosen: Any, cores: int) -> Any:
+    def noted(file: Callable[[], Path], chosen: Any, cores: int) -> Any:
         threads.append(cores)
-        return session(model, chosen, 1)
+        return session(file, chosen, 1)
 
     monkeypatch.setattr(converted_encoder, "cores", lambda: 3)
     monkeypatch.setattr(converted_encoder, "_document_session", noted)

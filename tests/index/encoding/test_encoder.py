@@ -15,7 +15,7 @@ from transformers import AutoTokenizer
 
 from index.encoding import encoder as encoder_module
 from index.encoding import model_files
-from index.encoding.conversion import FP32, converted_model
+from index.encoding.conversion import FP32, INT8, UINT8, converted_model
 from index.encoding.converted_encoder import BATCH_TOKENS, ConvertedEncoder, batches
 from index.encoding.encoder import HASHING_MODEL, Encoder, load_encoder
 from index.encoding.hashing_encoder import HashingEncoder
@@ -23,6 +23,7 @@ from index.encoding.model_files import DEFAULT_MODEL, OFFLINE_PACKAGE, fingerpri
 from index.encoding.reference_encoder import SentenceTransformerEncoder
 from index.errors import ModelNotFound
 from index.records import Floats
+from index.storage import files
 from index.storage.files import sha256_file
 
 ROOT = Path(__file__).parents[3]
@@ -201,7 +202,7 @@ def test_documents_are_encoded_by_onnx_runtime_where_openvino_cannot_compile(
 
 
 @needs_weights
-def test_a_start_with_a_converted_model_does_not_read_the_original_weights(
+def test_a_start_with_a_converted_model_reads_neither_the_original_weights_nor_those_for_documents(
     cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     read: list[str] = []
@@ -210,10 +211,14 @@ def test_a_start_with_a_converted_model_does_not_read_the_original_weights(
         read.append(path.name)
         return sha256_file(path)
 
-    monkeypatch.setattr(model_files, "sha256_file", counted)
-    load_encoder(DEFAULT_MODEL, "auto", cache)
-    assert "tokenizer.json" in read
-    assert "model.safetensors" not in read
+    for module in (files, model_files):
+        monkeypatch.setattr(module, "sha256_file", counted)
+    encoder = load_encoder(DEFAULT_MODEL, "auto", cache)
+    encoder.encode_queries(["a query"])
+    assert {"tokenizer.json", INT8, UINT8} <= set(read)
+    assert not {"model.safetensors", FP32} & set(read)
+    encoder.encode(["a document"])
+    assert read.count(FP32) == 1
 
 
 @needs_weights
