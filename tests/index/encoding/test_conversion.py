@@ -158,13 +158,8 @@ def test_a_model_of_an_earlier_version_is_used_where_it_cannot_be_converted_agai
     for _ in range(2):
         with structlog.testing.capture_logs() as logged:
             assert converted_model(Path("model"), NAME, cache).facts["cosines"] == {INT8: 0.98}
-        assert logged == [
-            {
-                "event": "encoder_not_converted_again",
-                "why": f"{type(failure).__name__}: {failure}",
-                "log_level": "warning",
-            }
-        ]
+        why = f"{type(failure).__name__}: {failure}"
+        assert logged == [{"event": "encoder_not_converted_again", "why": why, "log_level": "warning"}]
 
 
 def test_files_left_by_a_killed_conversion_are_removed(
