@@ -58,6 +58,7 @@ def search(
         list[str] | None, typer.Option(help="Predict the value of this metadata field; repeatable.")
     ] = None,
     facets: Annotated[str | None, typer.Option(help="Count the values of these fields: lang,year.")] = None,
+    count: Annotated[bool, typer.Option("--count", help="Count the documents that have a word of the query.")] = False,
     sort: Annotated[str | None, typer.Option(help="Sort by metadata: price:asc,year:desc.")] = None,
     prefix: Annotated[bool, typer.Option("--prefix", help="The last word may be unfinished.")] = False,
     operators: Annotated[
@@ -80,6 +81,7 @@ def search(
     given["predict"] = predict or None
     given |= {"facets": comma_separated(facets) or None, "sort": comma_separated(sort) or None, "typos": typos}
     given |= {"prefix": "last" if prefix else None, "operators": operators or None, "explore": explore}
+    given |= {"count": count or None}
     body = {name: value for name, value in given.items() if value is not None}
     body |= {"explain": "matrix" if heatmap else explain} | ({"answer": True} if answer else {})
     with connect(data, url) as service:

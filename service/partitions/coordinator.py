@@ -220,6 +220,7 @@ class Coordinator:
             corrections=() if prepared.reading is None else prepared.reading.corrections,
             everything=everything,
             facets=chosen.facets,
+            matching=chosen.matching,
             pinned_by=chosen.pins.rules,
             exploration=exploration,
             caller=prepared.search.caller,

@@ -128,17 +128,18 @@ class Partition:
         request = search.request
         chosen = selection.select(database, state, generation, request, search.query.read, allowed)
         columns = chosen.columns
+        count = chosen.count()
         if columns is None or chosen.matching is None:
-            return Selected(passing, {}, standing, None, ())
+            return Selected(passing, {}, standing, None, (), count)
         matching = generation.rows[chosen.matching]
         facets = {name: columns.of(name, matching).counts() for name in request.facets or ()}
         if chosen.ordered is None:
-            return Selected(passing, facets, standing, None, ())
+            return Selected(passing, facets, standing, None, (), count)
         rows = generation.rows[chosen.ordered[: search.window]]
         fields = [rule.rpartition(":")[0] for rule in request.sort or ()]
         fields += [request.distinct] if request.distinct else []
         values = [columns.of(name, rows).first() for name in fields]
-        return Selected(passing, facets, standing, rows.tolist(), list(zip(*values, strict=True)))
+        return Selected(passing, facets, standing, rows.tolist(), list(zip(*values, strict=True)), count)
 
     def has_others(self, search: PartSearch, values: Sequence[Scalar], shown: Ints) -> bool:
         """Return whether documents that may be hits have other values of `distinct` than these, or have none.
@@ -146,7 +147,10 @@ class Partition:
         shown: the rows of documents without a value that do not count.
         """
         state = self._state(search.wanted)
-        generation, request = state.generation, search.request.model_copy(update={"facets": None, "sort": None})
+        generation, request = (
+            state.generation,
+            search.request.model_copy(update={"facets": None, "sort": None, "count": False}),
+        )
         allowed = self._allowed(state, generation, search)
         chosen = selection.select(self._runtime.database, state, generation, request, search.query.read, allowed)
         return chosen.has_others(values, shown)
@@ -308,6 +312,7 @@ class Partition:
             corrections=(),
             everything=search.query.read is None,
             facets=None,
+            matching=None,
             pinned_by=_by_doc_index(generation, page.rules),
             exploration=None,
             caller=search.caller,

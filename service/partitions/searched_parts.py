@@ -55,7 +55,7 @@ class SearchedParts:
 
     def sorted_further(self, count: int) -> list[Selected]:
         """Return at least `count` documents of each partition in the order of `sort`, or all that it has."""
-        request = self.search.request.model_copy(update={"facets": None})
+        request = self.search.request.model_copy(update={"facets": None, "count": False})
         search = replace(self.search, request=request, sorted_count=count)
         return list(self._all("select", search, ()).values())
 

@@ -35,6 +35,7 @@ class Selection:
     request: SearchIn
     pins: Pins
     facets: dict[str, Any] | None = None
+    matching: int | None = None
     ordered: "SortedRows | None" = None
     by_logit: bool = False
 
@@ -107,16 +108,17 @@ class SortedRows:
 def selected(parts: SearchedParts, request: SearchIn, rules: Sequence[Rule]) -> Selection:
     """Return the selection of a search that these rules match. Partitions are asked only where it needs them."""
     pinned = [] if request.sort else sorted({id for rule in rules for id, _ in rule.pins})
-    if not (pinned or request.facets or request.sort):
+    if not (pinned or request.facets or request.sort or request.count):
         return Selection(parts, request, pinning.NONE)
     found = parts.select(pinned)
     rows_of = {id: row for one in found for id, row in one.rows_of.items()}
     facets = _facets(found, request.facets) if request.facets else None
+    matching = sum(one.matching or 0 for one in found) if request.count else None
     pins = pinning.pins_of(rules, rows_of) if pinned else pinning.NONE
     if not request.sort:
-        return Selection(parts, request, pins, facets)
+        return Selection(parts, request, pins, facets, matching)
     by_logit = selects_by_logit(request, parts.search.query.read)
-    return Selection(parts, request, pins, facets, SortedRows(parts, found, by_logit), by_logit)
+    return Selection(parts, request, pins, facets, matching, SortedRows(parts, found, by_logit), by_logit)
 
 
 def _facets(found: Sequence[Selected], fields: Sequence[str]) -> dict[str, Any]:

@@ -138,6 +138,7 @@ def _find(
         corrections=() if reading is None else reading.corrections,
         everything=everything,
         facets=selected.facets(),
+        matching=selected.count(),
         pinned_by=pins.rules,
         exploration=exploration,
         caller=caller,
@@ -239,6 +240,8 @@ def body_of(request: SearchIn, searched: Searched, hits: list[dict[str, Any]]) -
         body["everything"] = True
     if request.explore:
         body["explored"] = searched.exploration is not None and searched.exploration.sampled
+    if searched.matching is not None:
+        body["matching"] = searched.matching
     if searched.facets is not None:
         body["facets"] = searched.facets
     if request.operators:

@@ -318,6 +318,8 @@ class SearchAnswer(Answer):
     """With `predict`: the distribution of each field."""
     facets: dict[str, Facet] = sometimes()
     """With `facets`: the values of each field."""
+    matching: int = sometimes()
+    """With `count`: the number of documents that pass the filter and contain a word of the query."""
     corrections: list[Correction] = sometimes()
     """Words of the query that were searched with another spelling."""
     operators: Operators = sometimes()

@@ -39,9 +39,10 @@ class Searched:
     """A ranking, with the query, the generation and the model that produced it.
 
     page (n,): the 0-based ranks of the hits of the page, in the order in which they are shown. best (n,): the ranks of
-    the first BEST hits, whatever the page. facets: None unless they are requested. everything: whether the query has no
-    words, so that all documents are hits. pinned_by: doc index of each pinned document -> id of the rule that pins it.
-    exploration: the drawn order of all hits, None if the search is not explored; `page` has this order already.
+    the first BEST hits, whatever the page. facets, matching: None unless they are requested. everything: whether the
+    query has no words, so that all documents are hits. pinned_by: doc index of each pinned document -> id of the rule
+    that pins it. exploration: the drawn order of all hits, None if the search is not explored; `page` has this order
+    already.
     caller: past queries are explained to callers that may read the log.
     """
 
@@ -56,6 +57,7 @@ class Searched:
     corrections: Sequence[tuple[str, str]]
     everything: bool
     facets: dict[str, Any] | None
+    matching: int | None
     pinned_by: Mapping[int, str]
     exploration: Exploration | None
     caller: Caller

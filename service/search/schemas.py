@@ -46,6 +46,7 @@ class SearchIn(Strict):
     prefix: Literal["none", "last"] = "none"
     operators: bool = False
     facets: FieldNames | None = None
+    count: bool = False
     sort: Annotated[list[SortRule], Field(min_length=1, max_length=4)] | None = None
     distinct: Annotated[str, Field(min_length=1, max_length=128)] | None = None
     fields: FieldList | None = None

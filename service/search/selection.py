@@ -1,6 +1,6 @@
 """Selects and orders the hits of a search: sorting, distinct values, pinned documents; and counts facets.
 
-Facets and sorting are about all documents that pass the filter and contain a word of the query, not about the
+Facets, sorting and `count` are about all documents that pass the filter and contain a word of the query, not about the
 candidates alone.
 """
 
@@ -43,10 +43,10 @@ def require_filterable(state: ServedCollection, request: SearchIn) -> None:
 class Selection:
     """The documents that a search selects, besides its ranking.
 
-    columns: the filterable fields, None unless the search needs them. matching (N,) bool: the documents that facets and
-    sorting are about, None without both. ordered (n,): the doc indices of all of them in the order of `sort`, None
-    without it. by_logit: whether the hits are those of them that pass `min_logit`; otherwise `ordered` has only the
-    first document with each value of `distinct`. reading, allowed: as for `select`.
+    columns: the filterable fields, None unless the search needs them. matching (N,) bool: the documents that facets,
+    sorting and `count` are about, None without them. ordered (n,): the doc indices of all of them in the order of
+    `sort`, None without it. by_logit: whether the hits are those of them that pass `min_logit`; otherwise `ordered` has
+    only the first document with each value of `distinct`. reading, allowed: as for `select`.
     """
 
     generation: Generation
@@ -107,6 +107,10 @@ class Selection:
             ranks = ranks[first_of_each(self._distinct_values(ranking.doc_indices[ranks]))]
         return pinning.placed(ranks, pins, ranking.doc_indices)
 
+    def count(self) -> int | None:
+        """Return the number of matching documents if the search asks for it."""
+        return int(self.matching.sum()) if self.request.count and self.matching is not None else None
+
     def facets(self) -> dict[str, Any] | None:
         """Return the facets that the search asks for, over all matching documents; None if it asks for none."""
         if not self.request.facets or self.columns is None or self.matching is None:
@@ -136,13 +140,13 @@ def select(
     allowed: Mask | None,
 ) -> Selection:
     """Return the selection of a search. reading: None for all documents; allowed (N,): None allows all."""
-    if not (request.facets or request.sort or request.distinct):
-        return Selection(generation, request)
-    columns = columns_of(database, state, int(generation.rows[-1]) if len(generation.rows) else -1)
-    if not (request.facets or request.sort):
+    columns = None
+    if request.facets or request.sort or request.distinct:
+        columns = columns_of(database, state, int(generation.rows[-1]) if len(generation.rows) else -1)
+    if not (request.facets or request.sort or request.count):
         return Selection(generation, request, columns, reading=reading, allowed=allowed)
     matching = matching_documents(generation, reading, allowed)
-    if not request.sort:
+    if columns is None or not request.sort:
         return Selection(generation, request, columns, matching, reading=reading, allowed=allowed)
     doc_indices = np.flatnonzero(matching)
     ordered: Ints = doc_indices[sorted_documents(columns, request.sort, generation.rows[doc_indices])]

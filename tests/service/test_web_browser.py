@@ -80,6 +80,7 @@ class TestOptions:
     def test_a_search_by_words_finds_no_documents_without_them(self, visit: Visit) -> None:
         visit.open(q="zzyzx", typos="off")
         expect(visit.titles).to_have_count(10)
+        expect(visit.page.locator("#summary")).to_contain_text(" · 0 documents with a word of the query · ")
         visit.page.get_by_label("Search by").select_option("words")
         expect(visit.page.get_by_text("No document matches this query.")).to_be_visible()
         visit.page.get_by_label("Search by").select_option("meaning and words")

@@ -152,10 +152,11 @@ function reread(change) {
   changed();
 }
 
-function summary({ hits, attention, took_ms, model, degraded }) {
+function summary({ hits, attention, took_ms, model, degraded, matching, everything }) {
   const last = hits.at(-1)?.position ?? 0;
   const parts = [
     `${last} of ${attention.candidates} candidates`,
+    `${matching.toLocaleString("en")} documents${everything ? "" : " with a word of the query"}`,
     `no answer ${percent(attention.null_weight)}`,
     `${took_ms.toFixed(took_ms < 10 ? 1 : 0)} ms`,
     `model ${model.version}${model.alias ? `, ${model.alias}` : ""}`,

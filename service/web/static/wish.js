@@ -74,6 +74,7 @@ export function searchOf(wish, filterable, offset = 0) {
     fields: ["title", "url", "metadata"],
     snippet: true,
     log: false,
+    count: true,
   };
   if (filter) request.filter = filter;
   if (wish.sort) request.sort = [wish.sort];
