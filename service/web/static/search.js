@@ -154,9 +154,10 @@ function reread(change) {
 
 function summary({ hits, attention, took_ms, model, degraded, matching, everything }) {
   const last = hits.at(-1)?.position ?? 0;
+  const counted = `${matching?.toLocaleString("en")} documents${everything ? "" : " with a word of the query"}`;
   const parts = [
     `${last} of ${attention.candidates} candidates`,
-    `${matching.toLocaleString("en")} documents${everything ? "" : " with a word of the query"}`,
+    ...(matching === undefined ? [] : [counted]),
     `no answer ${percent(attention.null_weight)}`,
     `${took_ms.toFixed(took_ms < 10 ? 1 : 0)} ms`,
     `model ${model.version}${model.alias ? `, ${model.alias}` : ""}`,

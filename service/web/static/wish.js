@@ -74,11 +74,13 @@ export function searchOf(wish, filterable, offset = 0) {
     fields: ["title", "url", "metadata"],
     snippet: true,
     log: false,
-    count: true,
   };
   if (filter) request.filter = filter;
   if (wish.sort) request.sort = [wish.sort];
-  if (filterable.length && !offset) request.facets = filterable.slice(0, MAX_FACETS);
+  if (filterable.length && !offset) {
+    request.facets = filterable.slice(0, MAX_FACETS);
+    request.count = true; // facets have counted these documents already
+  }
   return request;
 }
 
