@@ -58,7 +58,9 @@ def search(
         list[str] | None, typer.Option(help="Predict the value of this metadata field; repeatable.")
     ] = None,
     facets: Annotated[str | None, typer.Option(help="Count the values of these fields: lang,year.")] = None,
-    count: Annotated[bool, typer.Option("--count", help="Count the documents that have a word of the query.")] = False,
+    count: Annotated[
+        bool, typer.Option("--count", help="Count the documents that pass the filter and have a word of the query.")
+    ] = False,
     sort: Annotated[str | None, typer.Option(help="Sort by metadata: price:asc,year:desc.")] = None,
     prefix: Annotated[bool, typer.Option("--prefix", help="The last word may be unfinished.")] = False,
     operators: Annotated[

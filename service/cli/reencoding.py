@@ -40,7 +40,8 @@ def reencode(
         others = other_encoders(runtime)
     if json_out:
         facts = asdict(done) if done else None
-        show.data({"collection": collection, "encoder": encoder, "changed": done is not None, "done": facts})
+        named = {"collection": collection, "encoder": encoder, "empty": empty, "others": others}
+        show.data(named | {"changed": done is not None, "done": facts})
     elif done is None:
         show.line(f"{collection} has the vectors of {encoder} already")
     else:
@@ -59,7 +60,7 @@ def reencode(
     for name in empty:
         show.notice(f"{name} is empty and has the encoder {encoder} from now on")
     for name in others:
-        show.notice(f"{name} has vectors of another encoder and cannot be searched beside: reencode {name} too")
+        show.notice(f"{name} has another encoder and cannot be searched beside: reencode {name} too")
 
 
 def other_encoders(runtime: "Runtime") -> list[str]:

@@ -179,7 +179,8 @@ def summary(answer: Mapping[str, Any]) -> None:
     null_weight = answer.get("attention", {}).get("null_weight")
     more = "; more with --offset" if answer.get("page", {}).get("has_more") else ""
     count = len(answer["hits"])
-    matching = f"; documents with a word of the query: {answer['matching']}" if "matching" in answer else ""
+    with_words = "" if answer.get("everything") else " with a word of the query"
+    matching = f"; documents{with_words}: {answer['matching']}" if "matching" in answer else ""
     notice(
         f"{count} hit{'' if count == 1 else 's'}{matching}{more}; model {figure(model.get('version'))}; "
         f"weight of no answer {figure(null_weight)}; {answer.get('took_ms', 0):.1f} ms"

@@ -24,7 +24,6 @@ from service.runtime.collection_settings import CollectionSettings
 from service.runtime.jobs import Progress
 from service.runtime.model_repository import champion_version
 from service.runtime.runtime import DEFAULT_COLLECTION, Runtime
-from service.runtime.task_repository import rename_tasks
 
 FIXED = ("language", "keys")
 """Settings that decide what is indexed. They cannot change while the collection has documents."""
@@ -151,10 +150,14 @@ def swap(runtime: Runtime, wanted: SwapIn) -> dict[str, Any]:
             if a is b:
                 detail = "must name another collection than a"
                 raise Problem(422, "invalid_request", detail, [{"pointer": "/b", "detail": detail}])
-            with runtime.database.write() as connection:
-                swap_names(connection, a.id, b.id)
-                rename_tasks(connection, {a.name: b.name, b.name: a.name})  # a key covers names, and so their tasks
-            a.name, b.name = b.name, a.name
+            names = a.name, b.name
+            try:
+                with runtime.database.write() as connection:
+                    swap_names(connection, a.id, b.id)
+                    b.name, a.name = names  # before the commit: the next task that is recorded has the new name
+            except BaseException:
+                a.name, b.name = names
+                raise
             runtime.collections = {**runtime.collections, a.name: a, b.name: b}  # a search reads the old or the new
             shown = _as_of_now(runtime, sorted((a, b), key=lambda one: one.name), reading)  # neither is deleted yet
         return {"collections": shown()}

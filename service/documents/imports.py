@@ -109,7 +109,8 @@ def start_import(runtime: Runtime, state: CollectionState, spooled: Spooled) -> 
         return _import(runtime, state, spooled, progress, sequences)
 
     with runtime.database.write() as connection:
-        task_id = runtime.jobs.enqueued(connection, KIND, require_collection(connection, state.id))
+        require_collection(connection, state.id)
+        task_id = runtime.jobs.enqueued(connection, KIND, state.name)
         for earlier in spooled.tasks:
             name_successor(connection, earlier, task_id)
         spooled.note_task(task_id)  # before the commit: no import has a task that its files do not name

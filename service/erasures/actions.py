@@ -51,15 +51,13 @@ def start(runtime: Runtime, wanted: ErasureIn) -> str:
     """Record an erasure durably and start its task; return the id of the task. Raises Problem 404, 409 and 503."""
     if runtime.settings.external_checkpoints:
         raise Problem(409, "external_checkpoints", EXTERNAL)
-    names, ids = sorted(runtime.collections), None
-    if wanted.collection is not None:
-        state = runtime.collection(wanted.collection)
-        names, ids = [state.name], [state.id]
+    state = None if wanted.collection is None else runtime.collection(wanted.collection)
+    names, ids = (sorted(runtime.collections), None) if state is None else ([state.name], [state.id])
     receipt = new_receipt(new_id(), wanted.kind, wanted.subject, names)
     imports = set(runtime.accepted_imports)  # an import that is accepted later may wait for this erasure to end
     with runtime.database.write() as connection:  # an erasure for whose task there is no place is not recorded
         repository.insert_erasure(connection, wanted.subject, receipt | {COLLECTION_IDS: ids})
-        task_id = runtime.jobs.enqueued(connection, "erasure", wanted.collection)
+        task_id = runtime.jobs.enqueued(connection, "erasure", None if state is None else state.name)
 
     def work(progress: Progress) -> dict[str, Any]:
         return carry_out(runtime, receipt["id"], imports)

@@ -13,13 +13,16 @@ class RequestParser(httptools.HttpRequestParser):
 
     def __init__(self, connection: HttpToolsProtocol) -> None:
         self._events = _Events(connection)
+        self._begin()
+
+    def _begin(self) -> None:
         super().__init__(self._events)
         # a request with `Connection: close` is answered although more bytes follow it
         self.set_dangerous_leniencies(lenient_data_after_close=True)
 
     def feed_data(self, data: bytes) -> None:  # type: ignore[override]
-        """Parse bytes. Raises httptools.HttpParserError."""
-        while data:
+        """Parse bytes; none after CONNECT, whose refusal is the last answer. Raises httptools.HttpParserError."""
+        while data and not self._events.is_over:
             data = self._rest(data)
 
     def _rest(self, data: bytes) -> bytes:
@@ -27,12 +30,17 @@ class RequestParser(httptools.HttpRequestParser):
         try:
             super().feed_data(data)
         except httptools.HttpParserUpgrade as upgrade:
-            return self._events.head_again() + data[upgrade.args[0] :]
+            head = self._events.head_again()
+            self._begin()  # the head may have closed the connection
+            return head + data[upgrade.args[0] :]
         return b""
 
 
 class _Events:
     """Passes the events of a parser on, but for those of a head that is parsed again."""
+
+    is_over = False
+    """Whether the request was CONNECT."""
 
     def __init__(self, connection: HttpToolsProtocol) -> None:
         self.on_message_begin = connection.on_message_begin
@@ -43,17 +51,20 @@ class _Events:
         self._is_parsed_again = False
 
     def on_headers_complete(self) -> None:
-        parser = self._connection.parser
-        self._is_parsed_again = parser.should_upgrade() and parser.get_method() != b"CONNECT"
+        connection = self._connection
+        self.is_over = connection.parser.get_method() == b"CONNECT"
+        self._is_parsed_again = connection.parser.should_upgrade() and not self.is_over
         if not self._is_parsed_again:
-            self._connection.on_headers_complete()
+            connection.on_headers_complete()
+        if self.is_over:
+            connection.cycle.keep_alive = False
 
     def on_message_complete(self) -> None:
         if not self._is_parsed_again:
             self._connection.on_message_complete()
 
     def head_again(self) -> bytes:
-        """Return the head without the field; nothing after CONNECT, whose refusal is followed by further requests."""
+        """Return the head without the field."""
         if not self._is_parsed_again:
             return b""
         connection, parser = self._connection, self._connection.parser

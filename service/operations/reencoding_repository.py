@@ -35,11 +35,15 @@ def is_training(connection: Connection, collection_id: int) -> bool:
 
 
 def is_empty(connection: Connection, collection_id: int) -> bool:
-    """Return whether a collection has no documents, past queries, rules, training runs and trained models."""
-    trained = exists().where(MODELS.c.collection_id == collection_id, MODELS.c.version > 0)
-    tables = (DOCUMENTS, PENDING_DOCUMENTS, KEYS, RULES, TRAINING_RUNS)
-    used = [exists().where(table.c.collection_id == collection_id) for table in tables]
-    return not any(connection.execute(select(one)).scalar_one() for one in (trained, *used))
+    """Return whether a collection has nothing of an encoder: documents, past queries, rules by meaning, a champion.
+
+    Documents of an import that has not begun get the encoder of the next server.
+    """
+    if is_training(connection, collection_id) or champion_version(connection, collection_id):
+        return False
+    encoded = [table.c.collection_id == collection_id for table in (DOCUMENTS, PENDING_DOCUMENTS, KEYS)]
+    encoded.append(and_(RULES.c.collection_id == collection_id, RULES.c.vector.is_not(None)))
+    return not any(connection.execute(select(exists().where(one))).scalar_one() for one in encoded)
 
 
 def document_count(connection: Connection, collection_id: int) -> int:

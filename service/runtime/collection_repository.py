@@ -13,6 +13,7 @@ from index.memory.grades import grade_of
 from index.records import Document as DocumentRecord
 from index.records import Floats, Key, KeyKind
 from service.http.problems import not_found
+from service.runtime.task_repository import rename_tasks
 from service.storage.base import METADATA
 from service.storage.checked_rows import update_row
 from service.storage.checksums import TABLES, with_owner_changed
@@ -88,11 +89,12 @@ def collection_aliases(connection: Connection) -> dict[str, str]:
 
 
 def swap_names(connection: Connection, a: int, b: int) -> None:
-    """Exchange the names of two collections."""
-    names = {one: collection_row(connection, one)["name"] for one in (a, b)}
+    """Exchange the names of two collections, in their tasks too."""
+    rows = {one: collection_row(connection, one) for one in (a, b)}
     mark_deleted(connection, a)  # names are unique, so the first name is free while the other takes it
     for one, other in ((b, a), (a, b)):
-        update_row(connection, "collections", {"id": one}, {"name": names[other]})
+        update_row(connection, "collections", {"id": one}, {"name": rows[other]["name"]})
+    rename_tasks(connection, {row["name"]: row["created_at"] for row in rows.values()})
 
 
 def mark_deleted(connection: Connection, collection_id: int) -> None:
@@ -144,15 +146,11 @@ def bump_watermark(connection: Connection, collection_id: int, documents: bool) 
     return int(number)
 
 
-def require_collection(connection: Connection, collection_id: int) -> str:
-    """Return the name of a collection as of this transaction, the writing one.
-
-    Raises Problem 404 if the collection was deleted after its request began.
-    """
-    name: str | None = connection.execute(select(COLLECTIONS.c.name).where(COLLECTIONS.c.id == collection_id)).scalar()
+def require_collection(connection: Connection, collection_id: int) -> None:
+    """Raise Problem 404 if a collection was deleted after its request began. Called inside the writing transaction."""
+    name = connection.execute(select(COLLECTIONS.c.name).where(COLLECTIONS.c.id == collection_id)).scalar()
     if name is None or name == f"{TOMBSTONE}{collection_id}":
         raise not_found("collection")
-    return name
 
 
 def indexed_documents(

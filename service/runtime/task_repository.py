@@ -1,6 +1,6 @@
 """SQL of tasks. The caller commits."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from sqlalchemy import Connection, bindparam, delete, insert, select, update
@@ -23,11 +23,16 @@ def update_task(connection: Connection, task_id: str, **values: Any) -> None:
     update_row(connection, "tasks", {"id": task_id}, values)
 
 
-def rename_tasks(connection: Connection, names: Mapping[str, str]) -> None:
-    """Note the new names of collections in their tasks, by the old names. Names may be exchanged."""
+def rename_tasks(connection: Connection, made: dict[str, str]) -> None:
+    """Exchange the names of two collections in their tasks. made: name -> when the collection with it was made.
+
+    Tasks of before then are of an earlier collection with the name.
+    """
     renamed = []
-    for old, new in names.items():
+    for old, new in zip(made, reversed(made), strict=True):
         for row in stored_rows(connection, "tasks", {"collection": old}):
+            if str(row["created_at"]) < made[old]:
+                continue
             checksum = row_checksum("tasks", row | {"collection": new}) if is_sound("tasks", row) else None
             renamed.append({"task": row["id"], "new": new, "sound": checksum})
     if renamed:

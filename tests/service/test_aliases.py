@@ -3,11 +3,13 @@
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
+from sqlalchemy import Connection
 
 from service.storage.checked_rows import is_sound, stored_rows
 from tests.service.authorised import Keys, bearer
@@ -116,6 +118,33 @@ def test_a_task_goes_with_its_collection_so_that_the_key_of_its_new_name_shows_i
     assert good(client.get(f"/v1/tasks/{old}", headers=of_new))["collection"] == "new"
     with runtime_of(client).database.read() as connection:
         assert all(is_sound("tasks", row) for row in stored_rows(connection, "tasks"))
+
+
+def test_a_task_of_a_deleted_collection_keeps_the_name_that_another_has_now(client: TestClient) -> None:
+    deletion = CollectionClient(client, "old").ended_task(client.delete("/v1/collections/old").json())
+    time.sleep(0.002)  # times have milliseconds
+    create(client, "old")
+    good(client.post(SWAP, json={"a": "old", "b": "new"}))
+    assert good(client.get(f"/v1/tasks/{deletion['id']}"))["collection"] == "old"
+
+
+def test_names_of_collections_and_tasks_stay_if_a_swap_cannot_be_stored(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    database = runtime_of(client).database
+    write = database.write
+
+    @contextmanager
+    def failing() -> Iterator[Connection]:
+        with write() as connection:
+            yield connection
+            raise RuntimeError("before the commit")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(database, "write", failing)
+        assert client.post(SWAP, json={"a": "old", "b": "new"}).status_code == 500
+    assert (found(client, "old"), found(client, "new")) == (["document-old"], ["document-new"])
+    assert CollectionClient(client, "old").get()["name"] == "old"
 
 
 def test_an_alias_follows_the_name_and_not_the_documents_of_a_swap(client: TestClient) -> None:

@@ -96,6 +96,7 @@ def test_documents_are_found_by_a_later_command(run: Run, documents: Path) -> No
     shown = run("search", "walrus", "--collection", "zoo", "--explain")
     assert (shown.code, shown.out.split()[:2]) == (0, ["1", "walrus"])
     assert "documents with a word of the query: 1;" in run("search", "walrus", "--collection", "zoo", "--count").err
+    assert f"; documents: {len(ANIMALS)};" in run("search", "*", "--collection", "zoo", "--count").err
     assert "documents" not in shown.err
     assert run("search", "walrus", "--collection", "zoo", "--filter", "size = 2").err.startswith("invalid_filter: ")
 

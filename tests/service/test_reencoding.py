@@ -317,12 +317,15 @@ def test_the_command_says_what_it_did(command: Command) -> None:
 
 def test_empty_collections_get_the_encoder_too_and_all_others_are_named(data: Path, command: Command) -> None:
     with served(data, HashingEncoder()) as wood:
-        create(wood.client, "blank")
+        ruled = create(wood.client, "blank")
+        good(wood.client.put(f"{ruled.path}/rules/a", json={"query": {"exact": "x"}, "hide": ["y"]}))
         create(wood.client, "oaks").add(tree(1))
     _, err = command("wood", "--encoder", "wide")
     for name in ("blank", "default"):
         assert f"{name} is empty and has the encoder wide from now on" in err
-    assert "oaks has vectors of another encoder" in err
+    assert "oaks has another encoder" in err
+    told = json.loads(command("wood", "--encoder", "wide", "--json")[0])
+    assert (told["empty"], told["others"]) == ([], ["oaks"])
     assert "empty" not in command("oaks", "--encoder", "wide")[1]
     with served(data) as wood:
         for name in ("blank", "default", "wood", "oaks"):

@@ -201,15 +201,20 @@ def test_a_run_that_did_not_read_the_feedback_to_an_end_does_not_use_it_up(wood:
     cancel(wood, again["id"])
 
 
-def test_a_run_on_explored_lists_alone_does_not_use_up_the_feedback(wood: CollectionClient) -> None:
+def test_a_run_on_explored_lists_alone_is_passed_over(wood: CollectionClient) -> None:
     judge_queries(wood, range(NEED))
     (run,) = start_due(wood)
     end(wood, run["id"])
     assert standing(wood)["new_queries"] == 0
+    judge_queries(wood, range(NEED, NEED + 5))
+    assert standing(wood)["new_queries"] == 5
+    later = wood.post("training-runs", {"promote": "never"})
+    end(wood, later["id"])
+    assert standing(wood)["new_queries"] == 0
     with runtime_of(wood.client).database.write() as connection:
-        update_row(connection, "training_runs", {"id": run["id"]}, {"data": {"objective": "reinforce"}})
+        update_row(connection, "training_runs", {"id": later["id"]}, {"data": {"objective": "reinforce"}})
     assert runs(wood)[0]["objective"] == "reinforce"
-    assert standing(wood)["new_queries"] == NEED
+    assert standing(wood)["new_queries"] == 5, "it is as if the last run had not been"
 
 
 def test_a_run_that_found_too_little_feedback_waits_for_more(wood: CollectionClient) -> None:

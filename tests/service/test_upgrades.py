@@ -72,9 +72,19 @@ def test_requests_that_follow_in_the_same_bytes_are_answered(client: socket.sock
     assert statuses(client, (wish + plain + request(SEARCH, H2C, BODY)) * 100) == [200] * 301
 
 
-def test_a_tunnel_is_refused_and_what_follows_is_answered(client: socket.socket) -> None:
-    asked = request(b"CONNECT localhost:1", b"")
-    assert statuses(client, asked)[-1] in (200, 400)
+@pytest.mark.parametrize("fields", [H2C, WEBSOCKET])
+def test_a_request_that_ends_the_connection_is_answered(server: Server, fields: bytes) -> None:
+    closing = fields.replace(b"Connection: ", b"Connection: close, ")
+    old = request(b"GET /livez", fields).replace(b"HTTP/1.1", b"HTTP/1.0")
+    for sent, status in ((request(SEARCH, closing, BODY), 200), (request(b"GET /livez", closing), 200), (old, 200)):
+        with connected(server) as client:
+            assert statuses(client, sent) == [status]
+
+
+@pytest.mark.parametrize(("target", "status"), [(b"/livez", 405), (b"localhost:1", 400)])
+def test_the_refusal_of_a_tunnel_is_the_last_answer(client: socket.socket, target: bytes, status: int) -> None:
+    inner = request(b"GET /livez", b"")
+    assert statuses(client, request(b"CONNECT " + target, b"", inner) + inner) == [status]
     assert closed(client)
 
 

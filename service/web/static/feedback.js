@@ -2,6 +2,7 @@
 // With "do not learn from me" nothing is sent.
 
 import { $, Problem, attempt, call, el } from "./page.js";
+import { withoutCounts } from "./wish.js";
 
 const PRIVATE = "softseek-do-not-learn"; // key in localStorage; login.js has the key of the service in sessionStorage
 const LEAVING_MS = 3000; // how long a link waits at most until its click is sent
@@ -45,7 +46,7 @@ export class List {
   #logged;
 
   constructor(request, answer, first = null) {
-    this.request = request;
+    this.request = withoutCounts(request);
     this.answer = answer;
     this.pages = first?.pages ?? [];
     this.pages.push(this);
@@ -73,8 +74,7 @@ export class List {
   }
 
   async #log() {
-    const { facets, ...request } = this.request;
-    const logged = await call("POST", "/search", { ...request, fields: [], snippet: false, log: true });
+    const logged = await call("POST", "/search", { ...this.request, fields: [], snippet: false, log: true });
     return logged.query_id;
   }
 }

@@ -36,7 +36,7 @@ export function heatmaps(hit, list) {
   return [el("p", { className: "wide" }, button), place];
 }
 
-function requestOf({ request: { facets, ...request } }) {
+function requestOf({ request }) {
   return { ...request, explain: "matrix", fields: ["title", "text"], snippet: false, log: false };
 }
 

@@ -56,8 +56,7 @@ function factElements(metadata, facts) {
 
 // Searches again for this hit alone, with its explanation: most explanations are never opened. Returns whether it is shown.
 async function explain(details, hit, list) {
-  const { facets, count, ...request } = list.request;
-  const body = { ...request, offset: hit.position - 1, limit: 1, explain: true, fields: ["text"], snippet: false };
+  const body = { ...list.request, offset: hit.position - 1, limit: 1, explain: true, fields: ["text"], snippet: false };
   const answer = await attempt(() => call("POST", "/search", { ...body, log: false }));
   const found = answer?.hits.find((one) => one.id === hit.id);
   const changed = el("p", {}, "The ranking has changed since this search. Search again to see an explanation.");

@@ -3,6 +3,7 @@
 
 import { $, call, el, isolated, percent } from "./page.js";
 import { titleOf } from "./titles.js";
+import { withoutCounts } from "./wish.js";
 
 const RESTING_MS = 1000; // pause after which the second search is sent
 const LEAST_WORDS = 3; // shorter queries name a thing and ask nothing
@@ -23,7 +24,7 @@ export function showWhenRested(request, hits, fields) {
     const answer = countOf(request.q) >= LEAST_WORDS;
     const predict = fields.length ? fields.slice(0, MAX_FIELDS) : undefined;
     if (!answer && !predict) return;
-    const wanted = { ...request, facets: undefined, limit: 1, offset: 0, fields: [], snippet: false, log: false };
+    const wanted = { ...withoutCounts(request), limit: 1, offset: 0, fields: [], snippet: false, log: false };
     const found = await call("POST", "/search", { ...wanted, answer, predict }).catch(() => null); // the hits have shown the error
     if (mine !== newest || !found) return;
     if (found.answer) showSentence(found.answer, hits);

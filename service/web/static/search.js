@@ -7,7 +7,7 @@ import { showFacets } from "./facets.js";
 import { hitElement } from "./hits.js";
 import { showReading } from "./reading.js";
 import { showWhenRested } from "./rested.js";
-import { LIMIT, addressOf, countOf, emptyWish, filteredFields, searchOf, wishFrom } from "./wish.js";
+import { LIMIT, addressOf, countOf, emptyWish, filteredFields, searchOf, wishFrom, withoutCounts } from "./wish.js";
 
 const TYPING_MS = 120; // pause after which a query is searched
 const RESTING_MS = 1000; // pause after which a search is logged
@@ -56,7 +56,7 @@ async function counts() {
   return Object.fromEntries(answers.flatMap((answer) => Object.entries(answer.facets)));
 }
 
-const unlogged = (request) => JSON.stringify({ ...request, log: false });
+const unlogged = (request) => JSON.stringify({ ...withoutCounts(request), log: false });
 
 function show(answer, request, facets) {
   const shown = answer && new List(request, answer, request.offset ? list : null);
@@ -72,7 +72,7 @@ function show(answer, request, facets) {
     $("reset").hidden = !filteredFields(wish).length;
     document.title = `${wish.q} – Softseek`;
   }
-  $("summary").textContent = answer ? summary(answer) : "";
+  $("summary").textContent = answer ? summary(answer, list.answer.matching) : "";
   if (answer?.model.alias) showAlias(answer.model);
   $("more").hidden = !answer?.page.has_more;
   $("more").onclick = () => more(request.offset + LIMIT);
@@ -152,12 +152,13 @@ function reread(change) {
   changed();
 }
 
-function summary({ hits, attention, took_ms, model, degraded, matching, everything }) {
+// `matching`: the documents that the first page has counted, if it has.
+function summary({ hits, attention, took_ms, model, degraded, everything }, matching) {
   const last = hits.at(-1)?.position ?? 0;
-  const counted = `${matching?.toLocaleString("en")} documents${everything ? "" : " with a word of the query"}`;
+  const documents = `${matching?.toLocaleString("en")} document${matching === 1 ? "" : "s"}`;
   const parts = [
     `${last} of ${attention.candidates} candidates`,
-    ...(matching === undefined ? [] : [counted]),
+    ...(matching === undefined ? [] : [everything ? documents : `${documents} with a word of the query`]),
     `no answer ${percent(attention.null_weight)}`,
     `${took_ms.toFixed(took_ms < 10 ? 1 : 0)} ms`,
     `model ${model.version}${model.alias ? `, ${model.alias}` : ""}`,

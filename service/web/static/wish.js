@@ -84,6 +84,9 @@ export function searchOf(wish, filterable, offset = 0) {
   return request;
 }
 
+// Returns a search without what counts the documents of the whole collection.
+export const withoutCounts = ({ facets, count, ...request }) => request;
+
 // Returns a search that counts the values of a field without the conditions on that field, so that others can be chosen.
 export function countOf(wish, field) {
   const filter = filterOf(wish, field);
