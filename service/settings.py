@@ -36,9 +36,8 @@ HOST = re.compile(rf"\*|(\*\.)?({LABEL}\.)*{LABEL}\.?")
 ORIGIN = r"^https?://([a-z0-9.-]{1,253}|\[[0-9a-f:.]{2,45}\])(:[1-9][0-9]{0,4})?$"
 """An origin, but for what `is_origin` checks of its port."""
 USUAL_PORTS = {"http": "80", "https": "443"}
-
-
 NO_ORIGIN = "must be origins as browsers send them, such as https://example.org, without the port 80 or 443"
+"""Why a text is refused that is no such origin."""
 
 
 def is_origin(text: str) -> bool:

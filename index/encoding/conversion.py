@@ -15,7 +15,6 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple, TypeGuard
@@ -28,13 +27,15 @@ from index.encoding.reference_encoder import load_reference, window_of
 from index.encoding.sessions import INPUTS, OUTPUT, Session, Tokens, onnx_runtime, onnx_session
 from index.errors import DamagedFile, SearchError
 from index.records import Floats
-from index.storage.files import MANIFEST, is_intact, read_manifest, sync_directory, write_manifest
+from index.storage.files import is_intact, read_manifest, sync_directory, write_manifest
 
 log = structlog.get_logger()
 
 FORMAT, SIGNED_ONLY = 2, 1
 """The format of the folder, and the earlier one without UINT8. That is used where no new folder can be written."""
 FP32, INT8, UINT8, TOKENIZER = "fp32.onnx", "int8.onnx", "uint8.onnx", "tokenizer.json"
+WHOLE = "whole"
+"""The argument of the process that converts, if FP32 is to be checked too."""
 TOLERANCE = 1e-3
 """The largest accepted difference between an entry of the converted float32 model's unit vector and the reference."""
 LIBRARIES = ("torch", "transformers", "sentence-transformers", "onnx", "onnxscript", "onnxruntime")
@@ -60,7 +61,7 @@ class NotConvertible(SearchError):
 class Converted(NamedTuple):
     """The folder of a converted model, whose files but FP32 were checked, and its facts.
 
-    again: converts the model anew if its folder is not complete.
+    again: checks FP32 too, converts the model anew if it differs from its manifest, and returns it.
     """
 
     folder: Path
@@ -68,21 +69,22 @@ class Converted(NamedTuple):
     again: Callable[[], "Converted"] | None = None
 
 
-def converted_model(path: Path, fingerprint: str, cache: Path) -> Converted:
+def converted_model(path: Path, fingerprint: str, cache: Path, whole: bool = False) -> Converted:
     """Return a converted model; converts the model if the folder is missing, damaged or of an earlier format.
 
-    path: the folder of the model. Raises NotConvertible, also if an earlier conversion failed. Without a folder of an
-    earlier format it raises OSError (the cache cannot be written) and ImportError (a library is missing).
+    path: the folder of the model. whole: FP32 is checked too. Raises NotConvertible, also if an earlier conversion
+    failed. Without a folder of an earlier format it raises OSError (the cache cannot be written) and ImportError (a
+    library is missing).
     """
     folder = cache / fingerprint
-    found = _complete(folder)
+    found = _complete(folder, whole)
     if _is_current(found):
         return found
     try:
         cache.mkdir(parents=True, exist_ok=True)
         with (cache / f"{fingerprint}.lock").open("wb") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)  # another process may be converting the same model
-            other = _complete(folder)
+            other = _complete(folder, whole)
             return other if _is_current(other) else _written(path, fingerprint, folder)
     except (ImportError, OSError) as error:
         if found is None:
@@ -91,28 +93,30 @@ def converted_model(path: Path, fingerprint: str, cache: Path) -> Converted:
         return found
 
 
-def converted_in_subprocess(path: Path, fingerprint: str, cache: Path, check: Callable[[], None]) -> Converted:
+def converted_in_subprocess(
+    path: Path, fingerprint: str, cache: Path, check: Callable[[], None], whole: bool = False
+) -> Converted:
     """Return a converted model; converts it in a separate process, whose end frees the memory of torch.
 
-    check: is called before the model is converted. Errors of that process are ignored; `converted_model` raises them.
+    check: is called before the model is converted. whole: FP32 is checked too. Errors of that process are ignored;
+    `converted_model` raises them.
     """
-    again = partial(converted_in_subprocess, path, fingerprint, cache, check)
-    found = _complete(cache / fingerprint)
+    found = _complete(cache / fingerprint, whole)
     if _is_current(found):
-        return found._replace(again=again)
+        return found
     check()
     log.info("encoder_converting", encoder=str(path), into=str(cache))
     model, into, source = path.absolute(), cache.absolute(), Path(__file__).parents[2]
-    command = [sys.executable, "-m", "index.encoding.conversion", str(model), fingerprint, str(into)]
+    command = [sys.executable, "-m", "index.encoding.conversion", str(model), fingerprint, str(into), *[WHOLE] * whole]
     subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=False, cwd=source)
-    return converted_model(path, fingerprint, cache)._replace(again=again)
+    return converted_model(path, fingerprint, cache, whole)
 
 
 def float32_file(model: Converted) -> Path:
     """Return the file FP32 of a model after checking it. A model with a damaged one is converted again.
 
     It has two thirds of the bytes of a model, and searches need it only where there is no int8. So a start does not
-    read it, and who opens it calls this. Raises DamagedFile.
+    read it, and the caller that opens it calls this. Raises DamagedFile, and what `converted_model` raises.
     """
     path = model.folder / FP32
     if is_intact(path, model.facts["files"][FP32]):
@@ -120,16 +124,15 @@ def float32_file(model: Converted) -> Path:
     log.warning("converted_encoder_damaged", file=str(path))
     if model.again is None:
         raise DamagedFile(f"{path.name} differs from its manifest")
-    (model.folder / MANIFEST).unlink(missing_ok=True)  # so that the folder is not complete
     return model.again().folder / FP32
 
 
-def read_facts(folder: Path) -> dict[str, Any]:
-    """Return the facts of a converted model after checking every file but FP32.
+def read_facts(folder: Path, whole: bool = True) -> dict[str, Any]:
+    """Return the facts of a converted model after checking every file; without `whole` every file but FP32.
 
     Raises DamagedFile or NotConvertible.
     """
-    facts = read_manifest(folder, later=(FP32,))
+    facts = read_manifest(folder, later=() if whole else (FP32,))
     if facts.get("format") not in (FORMAT, SIGNED_ONLY):
         raise DamagedFile(f"{folder.name}: converted in format {facts.get('format')}, this version reads {FORMAT}")
     if "refused" in facts:
@@ -150,10 +153,10 @@ def padded(rows: list[list[int]], pad_id: int, multiple: int = 1) -> tuple[Token
     return ids, mask
 
 
-def _complete(folder: Path) -> Converted | None:
+def _complete(folder: Path, whole: bool) -> Converted | None:
     """Return the converted model of a folder, None if it is missing or damaged."""
     try:
-        return Converted(folder, read_facts(folder))
+        return Converted(folder, read_facts(folder, whole))
     except DamagedFile:
         return None
     except NotConvertible:
@@ -277,4 +280,4 @@ def _silence() -> Iterator[None]:
 
 
 if __name__ == "__main__":
-    converted_model(Path(sys.argv[1]), sys.argv[2], Path(sys.argv[3]))
+    converted_model(Path(sys.argv[1]), sys.argv[2], Path(sys.argv[3]), whole=sys.argv[4:] == [WHOLE])

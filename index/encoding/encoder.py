@@ -18,7 +18,7 @@ from index.encoding.hashing_encoder import HashingEncoder
 from index.encoding.model_files import check_weights, find_model, fingerprint_of, known_files
 from index.encoding.precision import Precision
 from index.encoding.reference_encoder import SentenceTransformerEncoder
-from index.errors import ModelNotFound
+from index.errors import DamagedFile, ModelNotFound
 from index.records import EncodedQuery, Floats
 
 HASHING_MODEL = "hashing"
@@ -78,10 +78,21 @@ def load_encoder(model: str, precision: Precision = "auto", cache: Path | None =
         raise ModelNotFound(f"{path} has no model: it has none of the files {', '.join(MODEL_FILES)}")
     if cache is not None:
         fingerprint = fingerprint_of(path, known_files(model))
-        check = partial(check_weights, model, path)
+        check = partial(_check_files, model, path, fingerprint)
+        again = partial(converted_in_subprocess, path, fingerprint, cache, check, whole=True)
         try:
-            return ConvertedEncoder(converted_in_subprocess(path, fingerprint, cache, check), fingerprint, precision)
+            converted = converted_in_subprocess(path, fingerprint, cache, check)
+            return ConvertedEncoder(converted._replace(again=again), fingerprint, precision)
         except Exception as error:  # conversion raises many types; the slower encoder still works
+            check_weights(model, path)
             log.warning("encoder_not_converted", encoder=model, why=f"{type(error).__name__}: {error}")
-    check_weights(model, path)
+    else:
+        check_weights(model, path)
     return SentenceTransformerEncoder(str(path), precision)
+
+
+def _check_files(model: str, path: Path, fingerprint: str) -> None:
+    """Raise DamagedFile if the files of a model are not those of this fingerprint."""
+    check_weights(model, path)
+    if fingerprint_of(path, known_files(model)) != fingerprint:
+        raise DamagedFile(f"{path} has other files than at the start")

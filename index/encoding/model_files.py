@@ -29,7 +29,7 @@ def find_model(model: str) -> Path:
     """Return the folder of a model's files: a given path, the offline package, the local cache, or the model hub.
 
     model: a path, or a hub name with an optional `@revision`. The default model has a pinned revision. The weights are
-    not read: who reads them calls `check_weights` first. Raises ModelNotFound.
+    not read: the caller that reads them calls `check_weights` first. Raises ModelNotFound.
     """
     if model and Path(model).is_dir():
         return Path(model)

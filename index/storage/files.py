@@ -103,8 +103,9 @@ def manifest_of(files: Mapping[str, bytes], facts: Mapping[str, Any]) -> bytes:
 def read_manifest(directory: Path, later: Container[str] = ()) -> dict[str, Any]:
     """Return the manifest after checking every file that it names.
 
-    later: files of which only the size is checked; who reads them calls `is_intact` first. Raises DamagedFile if the
-    manifest is missing, unreadable or differs from its own checksum, or if the size or sha256 of a file differs.
+    later: files of which only the size is checked; the caller that reads them calls `is_intact` first. Raises
+    DamagedFile if the manifest is missing, unreadable or differs from its own checksum, or if the size or sha256 of a
+    file differs.
     """
     try:
         manifest = _parsed((directory / MANIFEST).read_bytes())

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,6 @@ from index.encoding.conversion import (
     converted_in_subprocess,
     converted_model,
     float32_file,
-    padded,
     read_facts,
 )
 from index.encoding.converted_encoder import ConvertedEncoder
@@ -104,20 +104,26 @@ def test_a_damaged_float32_file_is_noticed_when_it_is_opened_and_the_model_conve
 ) -> None:
     monkeypatch.setattr(conversion.subprocess, "run", lambda *_, **__: None)  # this process converts
 
-    def start() -> Converted:
-        return converted_in_subprocess(Path("model"), NAME, tmp_path / "encoders", lambda: None)
+    def start(whole: bool = False) -> Converted:
+        return converted_in_subprocess(Path("model"), NAME, tmp_path / "encoders", lambda: None, whole)
 
     path = float32_file(start())
     sound = path.read_bytes()
     path.write_bytes(sound[:-1] + b"?")
-    started = start()
+    started = start()._replace(again=partial(start, whole=True))
     assert converter.count == 1, "a start does not read it"
     with pytest.raises(DamagedFile, match=FP32):
         float32_file(started._replace(again=None))
+    converter.failure = ImportError("no torch")
+    with pytest.raises(ImportError):
+        float32_file(started)
+    assert start().facts == started.facts, "searches go on"
+    converter.failure = None
     with structlog.testing.capture_logs() as logged:
         assert float32_file(started).read_bytes() == sound
     assert logged[0]["event"] == "converted_encoder_damaged"
-    assert converter.count == 2
+    assert float32_file(started) == path, "another process has the facts of before"
+    assert converter.count == 3
 
 
 def test_a_model_with_a_missing_file_is_converted_again(converter: Converter, convert: Callable[[], Path]) -> None:
@@ -203,12 +209,6 @@ def test_a_missing_library_or_full_disk_is_not_recorded(
     assert [path.name for path in (tmp_path / "encoders").iterdir()] == [f"{NAME}.lock"]
     converter.failure = None
     assert read_facts(convert())["dim"] == 3
-
-
-def test_rows_are_padded_to_a_multiple_with_the_pad_token_of_the_model() -> None:
-    ids, mask = padded([[5, 6, 7], [8]], pad_id=1, multiple=4)
-    assert ids.tolist() == [[5, 6, 7, 1], [8, 1, 1, 1]]
-    assert mask.tolist() == [[1, 1, 1, 0], [1, 0, 0, 0]]
 
 
 # --- A small real model ---

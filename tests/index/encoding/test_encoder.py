@@ -15,7 +15,7 @@ from transformers import AutoTokenizer
 
 from index.encoding import encoder as encoder_module
 from index.encoding import model_files
-from index.encoding.conversion import FP32, INT8, UINT8, converted_model
+from index.encoding.conversion import FP32, INT8, UINT8, converted_model, padded
 from index.encoding.converted_encoder import BATCH_TOKENS, ConvertedEncoder, batches
 from index.encoding.encoder import HASHING_MODEL, Encoder, load_encoder
 from index.encoding.hashing_encoder import HashingEncoder
@@ -199,6 +199,12 @@ def test_documents_are_encoded_by_onnx_runtime_where_openvino_cannot_compile(
     monkeypatch.setattr("index.encoding.converted_encoder.openvino_session", cannot_compile)
     vectors = load_encoder(DEFAULT_MODEL, "auto", cache).encode(TEXTS)
     assert np.abs(vectors - wanted[: len(TEXTS)]).max() < 1e-2
+
+
+def test_rows_are_padded_to_a_multiple_with_the_pad_token_of_the_model() -> None:
+    ids, mask = padded([[5, 6, 7], [8]], pad_id=1, multiple=4)
+    assert ids.tolist() == [[5, 6, 7, 1], [8, 1, 1, 1]]
+    assert mask.tolist() == [[1, 1, 1, 0], [1, 0, 0, 0]]
 
 
 @needs_weights
