@@ -76,6 +76,7 @@ def load_encoder(model: str, precision: Precision = "auto", cache: Path | None =
     path = find_model(model)
     if not any((path / name).is_file() for name in MODEL_FILES):
         raise ModelNotFound(f"{path} has no model: it has none of the files {', '.join(MODEL_FILES)}")
+    failed = ""
     if cache is not None:
         fingerprint = fingerprint_of(path, known_files(model))
         check = partial(_check_files, model, path, fingerprint)
@@ -84,10 +85,10 @@ def load_encoder(model: str, precision: Precision = "auto", cache: Path | None =
             converted = converted_in_subprocess(path, fingerprint, cache, check)
             return ConvertedEncoder(converted._replace(again=again), fingerprint, precision)
         except Exception as error:  # conversion raises many types; the slower encoder still works
-            check_weights(model, path)
-            log.warning("encoder_not_converted", encoder=model, why=f"{type(error).__name__}: {error}")
-    else:
-        check_weights(model, path)
+            failed = f"{type(error).__name__}: {error}"
+    check_weights(model, path)
+    if failed:
+        log.warning("encoder_not_converted", encoder=model, why=failed)
     return SentenceTransformerEncoder(str(path), precision)
 
 

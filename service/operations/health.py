@@ -111,9 +111,7 @@ def diagnose(runtime: Runtime, repair: bool = False) -> list[dict[str, Any]]:
     """
     checks = [_check("python", sys.version_info[:2] == (3, 11), sys.version.split()[0])]
     checks += [_check(name, True, version(name)) for name in LIBRARIES]
-    encoder = runtime.encoder
-    described = f"{runtime.settings.encoder}, fingerprint {encoder.fingerprint[:12]}, {encoder.precision}"
-    checks.append(_check("encoder", True, described))
+    checks.append(_encoder_check(runtime))
     with runtime.database.read() as connection:
         stored = check_rows(connection)
         checks += _database_checks(connection, stored)
@@ -249,6 +247,17 @@ def _repaired(runtime: Runtime, state: CollectionState, found: list[dict[str, An
         runtime.accept_missing_changes(state)
         mended.append(_check(f"repair of the changes of {state.name}", True, detail))
     return mended
+
+
+def _encoder_check(runtime: Runtime) -> dict[str, Any]:
+    """Encode a text as a document: a start does not read the files for documents."""
+    encoder = runtime.encoder
+    described = f"{runtime.settings.encoder}, fingerprint {encoder.fingerprint[:12]}, {encoder.precision}"
+    try:
+        encoder.encode(["text"])
+    except Exception as error:  # a runtime, a library, a file or the disk
+        return _check("encoder", False, f"{described}; no document can be encoded: {type(error).__name__}: {error}")
+    return _check("encoder", True, described)
 
 
 def _check(name: str, ok: bool, detail: str) -> dict[str, Any]:

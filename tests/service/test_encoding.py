@@ -70,6 +70,17 @@ def test_the_encoder_is_loaded_with_the_precision_of_the_settings_and_cached_in_
     assert checks["encoder"].endswith("fp32 (hashing)")
 
 
+def test_the_check_of_an_installation_encodes_a_document(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def fails(*_: Any) -> Any:
+        raise OSError("the model for documents is damaged")
+
+    with opened(tmp_path / "data") as client:
+        monkeypatch.setattr(runtime_of(client).encoder, "encode", fails)
+        (check,) = [one for one in diagnose(runtime_of(client)) if one["name"] == "encoder"]
+    assert not check["ok"]
+    assert check["detail"].endswith("no document can be encoded: OSError: the model for documents is damaged")
+
+
 def test_an_unknown_precision_is_refused() -> None:
     with pytest.raises(ValueError, match="encoder_precision"):
         create_app(Settings(encoder="hashing", encoder_precision="fp64"))  # type: ignore[arg-type]
