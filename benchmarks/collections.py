@@ -61,12 +61,14 @@ def _qrels(path: Path) -> dict[str, dict[str, int]]:
 
 
 @contextmanager
-def opened(one: TestSet, encoder: Encoder, keys: Sequence[str]) -> Iterator[tuple[Runtime, CollectionState]]:
-    """Yield a temporary service with a collection of the set's documents, which have these kinds of keys."""
+def opened(
+    one: TestSet, encoder: Encoder, keys: Sequence[str], filterable: Sequence[str] = ()
+) -> Iterator[tuple[Runtime, CollectionState]]:
+    """Yield a temporary service with a collection of the set's documents, with these kinds of keys and fields."""
     with tempfile.TemporaryDirectory() as folder:
         runtime = Runtime.open(Settings(data=Path(folder)), encoder)
         try:
-            state = runtime.create_collection("set", CollectionSettings(keys=list(keys)))
+            state = runtime.create_collection("set", CollectionSettings(keys=list(keys), filterable=list(filterable)))
             ingest(runtime, state, one.documents)
             yield runtime, state
         finally:

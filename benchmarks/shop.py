@@ -28,6 +28,8 @@ FITTING = 4
 BEST = (0.08, 0.25, 0.55)
 """Shares of the matching products, by popularity, that have at least grade 3, 2 and 1."""
 BEST_GRADE = 3
+SOLD, SOLD_NOISE = 6.0, 0.8
+"""The logarithm of a product's sales is SOLD times its popularity, with a noise of this standard deviation."""
 SEEN = 400
 """Number of query texts that a log draws from."""
 TESTED = 200
@@ -83,6 +85,16 @@ class Product:
             f"{self.feature.capitalize()} {self.kind.name} of the series {self.line} by {self.brand}. Item {self.code}."
         )
         return {"id": self.id, "title": title, "text": text}
+
+    def fields(self, random: np.random.Generator) -> dict[str, Any]:
+        """Return the metadata of the product: `sold` grows with its popularity, and `price` says nothing."""
+        sold = round(float(np.exp(SOLD * self.popularity + SOLD_NOISE * random.standard_normal())))
+        return {
+            "brand": self.brand,
+            "colour": self.colour,
+            "price": round(float(random.random()) * 90, 2),
+            "sold": sold,
+        }
 
 
 @dataclass(frozen=True)
@@ -154,8 +166,11 @@ def grades(wish: Wish, catalogue: Sequence[Product]) -> dict[str, int]:
     return {name: grade for name, grade in (graded | best).items() if grade}
 
 
-def shop(seed: int) -> TestSet:
-    """Return a shop as a test set. A log consists of train queries; half of the test queries have the same texts."""
+def shop(seed: int, with_fields: bool = False) -> TestSet:
+    """Return a shop as a test set. A log consists of train queries; half of the test queries have the same texts.
+
+    with_fields: whether the documents have metadata.
+    """
     random = np.random.default_rng(seed)
     catalogue = products(random)
     wanted = wishes(catalogue, random)
@@ -167,4 +182,7 @@ def shop(seed: int) -> TestSet:
     train_qrels, test_qrels = (
         {query: grades(wanted[text], catalogue) for query, text in one.items()} for one in (train, test)
     )
-    return TestSet("shop", [one.as_document() for one in catalogue], train | test, train_qrels, test_qrels)
+    documents = [one.as_document() for one in catalogue]
+    if with_fields:
+        documents = [one | {"metadata": of.fields(random)} for one, of in zip(documents, catalogue, strict=True)]
+    return TestSet("shop", documents, train | test, train_qrels, test_qrels)

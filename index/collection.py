@@ -122,7 +122,9 @@ class Collection:
         removed = [self._rows[id] for id in latest if id in self._rows]
         rows = {id: next(self._numbers) for id in latest}
         added = [
-            IndexedDocument(rows[id], words_of(document), vectors.keys, vectors.value, document.title or "", id)
+            IndexedDocument(
+                rows[id], words_of(document), vectors.keys, vectors.value, document.title or "", id, document.metadata
+            )
             for (id, document), vectors in zip(latest.items(), encoded, strict=True)
         ]
         self._store.apply(self._tick(), added, removed)
@@ -182,10 +184,13 @@ class Collection:
     def fit(self, config: "FitConfig | None" = None) -> "Fitted":
         """Train a challenger on all judgments; it becomes `head` if its gate passes. Raises NotEnoughFeedback.
 
+        It learns effects of all fields of the metadata too.
+
         Every call is judged as the first decision against the head; only the service counts decisions (decision 0022).
         """
         from index.learning.config import FitConfig  # torch is imported by a process that trains, and by no other
         from index.learning.examples import Feedback, with_search_vectors
+        from index.learning.field_effects import labels_of
         from index.learning.fit import fit
 
         by_key: dict[str, list[_Judgment]] = {}
@@ -197,7 +202,9 @@ class Collection:
         ]
         generation = self._store.current
         feedback = with_search_vectors(generation, feedback, lambda: self.encoder)
-        steps = fit(generation, feedback, self.head, config or FitConfig())
+        metadata = [one.metadata for one in self._documents.values()]
+        labels = labels_of(metadata, sorted({name for one in metadata for name in one}))
+        steps = fit(generation, feedback, self.head, config or FitConfig(), labels=labels)
         while True:
             try:
                 next(steps)

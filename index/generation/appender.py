@@ -11,6 +11,7 @@ import numpy as np
 
 from index.encoding.documents import document_value
 from index.generation.columns import ColumnBuffers, Columns, id_order
+from index.generation.document_fields import pairs_of
 from index.generation.generation import Generation, IndexedDocument
 from index.records import Floats, Mask
 from index.storage.checksum_guard import checksums
@@ -38,6 +39,7 @@ class Block:
         keys = [key for document in documents for key in document.keys]
         vectors = np.asarray([key.vector for key in keys], np.float32).reshape(len(keys), dim)
         values = np.asarray([_value(document, dim) for document in documents], np.float32).reshape(len(documents), dim)
+        pairs = [pairs_of(document.metadata) for document in documents]
         columns = Columns(
             rows=np.asarray([document.row for document in documents], np.int64),
             value_checksums=checksums(values),
@@ -50,6 +52,9 @@ class Block:
             tokens=np.concatenate([np.empty(0, np.uint32), *tokens]),
             title_words=np.asarray(title_words, np.int64),
             id_order=id_order(document.id for document in documents),
+            first_field=np.cumsum([0, *(len(keys) for keys, _ in pairs)]),
+            field_keys=np.concatenate([np.empty(0, np.uint64), *(keys for keys, _ in pairs)]),
+            field_numbers=np.concatenate([np.empty(0, np.float64), *(numbers for _, numbers in pairs)]),
         )
         return cls(columns, vectors, values, np.ones(len(documents), np.bool_))
 

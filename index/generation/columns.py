@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from index.generation.document_fields import Keys, Numbers
 from index.records import Ints
 from index.storage.checksum_guard import Checksums
 from index.storage.growable_array import GrowableArray
@@ -35,7 +36,8 @@ class Columns:
     1] and the words first_token[n]:first_token[n + 1]; first_key and first_token are (N + 1,) and begin with 0.
     key_kind, key_start, key_end (character offsets in the text) and key_checksums are (K,); tokens (T,) are word
     numbers; the first title_words[n] words of document n are in its title, and title_words is (N,). id_order (N,)
-    bytes sorts as the ids of the documents do (`id_order`).
+    bytes sorts as the ids of the documents do (`id_order`). The metadata of document n are the pairs
+    first_field[n]:first_field[n + 1] of field_keys and field_numbers (F,) (`document_fields.pairs_of`).
     """
 
     rows: Ints
@@ -49,13 +51,17 @@ class Columns:
     tokens: Words
     title_words: Ints
     id_order: NDArray[np.bytes_]
+    first_field: Ints
+    field_keys: Keys
+    field_numbers: Numbers
 
     @classmethod
     def empty(cls) -> "Columns":
         """Return the columns of no documents."""
         none, checksums, start = np.empty(0, np.int64), np.empty(0, np.uint64), np.zeros(1, np.int64)
         words, ids = np.empty(0, np.uint32), np.empty(0, ID_ORDER)
-        return cls(none, checksums, start, none, none, none, checksums, start, words, none, ids)
+        fields = start, np.empty(0, np.uint64), np.empty(0, np.float64)
+        return cls(none, checksums, start, none, none, none, checksums, start, words, none, ids, *fields)
 
     def by_name(self) -> dict[str, NDArray[Any]]:
         """Return the arrays by their names."""
@@ -65,9 +71,14 @@ class Columns:
         """Return the positions of the keys of these documents, in the order of the documents."""
         return _spans(self.first_key, doc_indices)
 
+    def field_positions(self, doc_indices: Ints) -> Ints:
+        """Return the positions of the metadata pairs of these documents, in the order of the documents."""
+        return _spans(self.first_field, doc_indices)
+
     def taken(self, doc_indices: Ints) -> "Columns":
         """Return the columns of these documents, in this order."""
         keys, tokens = self.key_positions(doc_indices), _spans(self.first_token, doc_indices)
+        pairs = self.field_positions(doc_indices)
         return Columns(
             rows=self.rows[doc_indices],
             value_checksums=self.value_checksums[doc_indices],
@@ -80,11 +91,14 @@ class Columns:
             tokens=self.tokens[tokens],
             title_words=self.title_words[doc_indices],
             id_order=self.id_order[doc_indices],
+            first_field=_offsets(self.first_field, doc_indices),
+            field_keys=self.field_keys[pairs],
+            field_numbers=self.field_numbers[pairs],
         )
 
 
 NAMES = tuple(field.name for field in fields(Columns))
-OFFSETS = ("first_key", "first_token")
+OFFSETS = ("first_key", "first_token", "first_field")
 
 
 class ColumnBuffers:

@@ -6,7 +6,7 @@ appends to; the viewed part is never written again.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -18,8 +18,9 @@ from index.candidates.base import MISSING, SealedIndex
 from index.candidates.distinct import is_first
 from index.candidates.exact import ExactIndex
 from index.generation.columns import Columns
+from index.generation.document_fields import FieldPairs
 from index.memory.memory import Memory
-from index.records import Floats, Ints, Key, Mask
+from index.records import Floats, Ints, Key, Mask, MetadataValue
 from index.storage.checksum_guard import ChecksumGuard
 from index.words.document_signals import document_signals
 from index.words.query_words import QueryWords, Source
@@ -37,7 +38,7 @@ CLEAR = 0.005
 
 @dataclass(frozen=True)
 class IndexedDocument:
-    """A document of the index: its row, the text for term matching, its own keys, its value (V,), its title and its id.
+    """A document of the index: row, text for term matching, own keys, value (V,), title, id and metadata.
 
     The id orders documents with equal scores. Without a value, the document gets the `document_value` of its keys. The
     text for term matching begins with the title.
@@ -49,6 +50,7 @@ class IndexedDocument:
     value: Floats | None = None
     title: str = ""
     id: str = ""
+    metadata: Mapping[str, MetadataValue] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -187,6 +189,13 @@ class Generation:
     def value_vectors(self, doc_indices: Ints) -> Floats:
         """Return the values (n, V) of these documents. Raises DamagedKeys if a value differs from its checksum."""
         return self.value_guard.read(self.values, doc_indices)
+
+    def fields_of(self, doc_indices: Ints, owners: Ints) -> FieldPairs:
+        """Return the metadata of these documents (n,), whose owners (n,) are given."""
+        columns = self.columns
+        at = columns.field_positions(doc_indices)
+        counts = columns.first_field.take(doc_indices + 1) - columns.first_field.take(doc_indices)
+        return FieldPairs(np.repeat(owners, counts), columns.field_keys.take(at), columns.field_numbers.take(at))
 
     def best_first(self, doc_indices: Ints, scores: Floats) -> Ints:
         """Return the order (n,) of these documents by their scores (n,), best first; equal scores by document id."""

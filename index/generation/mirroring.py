@@ -30,6 +30,7 @@ from index.words.word_search import WordSearcher
 Change = tuple[dict[str, Any], dict[str, NDArray[Any]]]
 """A change as JSON and arrays, for `index.storage.frames`."""
 PER_DOCUMENT = ("rows", "value_checksums", "title_words", "id_order")
+PER_PAIR = ("field_keys", "field_numbers")
 WORDS_OF = "tokens"
 
 
@@ -81,7 +82,7 @@ class GenerationFeed:
         self._append_columns(state)
         head: dict[str, Any] = {
             "watermark": state.watermark,
-            "counts": [len(state.rows), len(state.keys), len(state.columns.tokens)],
+            "counts": [len(state.rows), len(state.keys), len(state.columns.tokens), len(state.columns.field_keys)],
         }
         arrays: dict[str, NDArray[Any]] = {"dead": _newly_dead(before, state)}
         if before is None or before.words is not state.words:
@@ -173,8 +174,8 @@ class GenerationMirror:
 
     def apply(self, head: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], reading: ReadingOptions) -> None:
         """Apply a change. Raises DamagedFile if the files of all changes of this mirror are gone."""
-        documents, key_count, tokens = head["counts"]
-        columns = self._columns(documents, key_count, tokens)
+        documents, key_count, tokens, pairs = head["counts"]
+        columns = self._columns(documents, key_count, tokens, pairs)
         empty = np.empty((0, self._dim), np.float32)
         keys = empty if self._keys is None else self._keys.first(key_count)
         values = empty if self._values is None else self._values.first(documents)
@@ -214,8 +215,8 @@ class GenerationMirror:
         if self.current is not None:
             self.current = replace(self.current, reading=reading)
 
-    def _columns(self, documents: int, keys: int, tokens: int) -> Columns:
-        counts = dict.fromkeys(NAMES, keys)
+    def _columns(self, documents: int, keys: int, tokens: int, pairs: int) -> Columns:
+        counts = dict.fromkeys(NAMES, keys) | dict.fromkeys(PER_PAIR, pairs)
         counts |= dict.fromkeys(PER_DOCUMENT, documents) | dict.fromkeys(OFFSETS, documents + 1) | {WORDS_OF: tokens}
         return Columns(**{name: self._column_rows[name].first(count) for name, count in counts.items()})
 

@@ -181,7 +181,7 @@ def clicked(generation: Generation, head: AttentionHead, feedback: Feedback, cur
     clicks = click_counts(feedback, rows)
     if len(rows) < 2 or not clicks.sum():
         return None
-    batch = make_batch(generation, [example], with_values=head.hops)
+    batch = make_batch(generation, [example], with_values=head.hops, with_fields=bool(head.priors.fields))
     logits = np.asarray(head(batch.query, batch.candidates).logits[0, : len(rows)], np.float64)
     shown = feedback.shown or {}
     examinations = np.asarray([expected_examinations(shown.get(row, {}), curve) for row in rows], np.float64)

@@ -216,9 +216,12 @@ def make_example(
     return Example(feedback, candidates, gains, propensity, _solved(feedback.sessions, curve, found))
 
 
-def make_batch(generation: Generation, examples: Sequence[Example], with_values: bool = False) -> Batch:
+def make_batch(
+    generation: Generation, examples: Sequence[Example], with_values: bool = False, with_fields: bool = False
+) -> Batch:
     """Return the examples as arrays; with_values gathers the values, which the second hop needs."""
-    candidates = assemble(generation, [example.candidates for example in examples], with_values=with_values)
+    sets = [example.candidates for example in examples]
+    candidates = assemble(generation, sets, with_values=with_values, with_fields=with_fields)
     shape = candidates.mask.shape
     return Batch(
         query=np.stack([example.feedback.vector for example in examples]),

@@ -4,10 +4,11 @@ Reads a generation and feedback, and writes only its trial cache. `fit` is a gen
 so that the caller can show, store or stop the work. It returns the fitted head with its report.
 """
 
-from collections.abc import Generator, Sequence, Set
+from collections.abc import Generator, Mapping, Sequence, Set
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,7 @@ from index.learning.examples import (
     split,
 )
 from index.learning.explored_examples import make_explored_examples
+from index.learning.field_effects import Label
 from index.learning.held_out import Choices, compare_heads, sample, select_hop
 from index.learning.held_out_attention import attention_before_and_after
 from index.learning.model_selection import ClickInterpretations, Selection, select
@@ -63,14 +65,16 @@ def fit(
     cache: Path | None = None,
     earlier_decisions: int = 0,
     new: Set[int] = frozenset(),
+    labels: Mapping[int, Label] = MappingProxyType({}),
 ) -> Steps:
     """Fit a challenger, compare it with the champion on held-out queries, and decide; yields a Step per piece of work.
 
     initial is the configuration that the challenger starts from, by default the champion's. cache is a folder for
     finished trials: a killed run that is called again with it resumes. earlier_decisions: how often the gate has
     already compared a challenger with this champion; each decision makes the next one stricter. new: the rows of the
-    documents that are newer than all documents that the lists of the feedback show. Same generation, feedback, champion
-    and config: same bits, resumed or not. Raises NotEnoughFeedback.
+    documents that are newer than all documents that the lists of the feedback show. labels: of the keys of metadata
+    that may have an effect (`field_effects.labels_of`). Same inputs: same bits, resumed or not. Raises
+    NotEnoughFeedback.
     """
     learn, test = split([one for one in feedback if one.sessions or any(gain > 0 for gain in one.gains.values())])
     silent, _ = split([one for one in feedback if one.is_silent])
@@ -80,7 +84,7 @@ def fit(
     for side, name in ((learn, "training"), (test, "held-out")):
         if not side:  # the text of a query decides on which side it is
             raise NotEnoughFeedback(0, 1, f"{name} queries with a confirmed document")
-    initial = replace(initial or champion.config, trees=0, priors=0)
+    initial = replace(initial or champion.config, trees=0, priors=0, fields=(0, 0))
     clicks = estimate_clicks([*learn, *silent], highest_hash(feedback))
     clicked = sum(one.shown is not None for one in learn)
     learn = sample(learn, config.max_train_queries, config.seed)
@@ -92,7 +96,7 @@ def fit(
     hop = yield from select_hop(generation, selection, learn, clicks, config)
     trees = yield from select_trees(generation, hop.applied(selection), interpretations, config)
     without_priors = trees.applied(hop.applied(selection))
-    priors = yield from select_priors(generation, without_priors, interpretations, config)
+    priors = yield from select_priors(generation, without_priors, interpretations, config, labels)
     choices = Choices(selection, hop, trees, priors)
     grown = (head if hop.chosen is None else head.changed(hop=hop.chosen)).grown(trees.trees)
     grown = grown.preferring(priors.priors)
@@ -144,6 +148,7 @@ def describe(head: AttentionHead) -> dict[str, Any]:
         "context": round(float(head.context), 4),
         "trees": len(head.trees),
         "priors": len(head.priors),
+        "field_priors": sum(head.priors.fields.shape),
         "query_change": round(float(np.linalg.norm(change)), 4),
     }
 

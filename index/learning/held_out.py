@@ -280,7 +280,7 @@ def _cross_fitted(
     learned from no query.
     """
     selection = choices.applied
-    changed = selection.recipe.weights or challenger.hops or len(challenger.trees) or len(challenger.priors)
+    changed = selection.recipe.weights or challenger.hops or len(challenger.trees) or challenger.priors
     if not changed or not is_untrained(champion):
         return []
     known = [(one, selection.head_for(one.query_key)) for one in learn]

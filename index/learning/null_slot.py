@@ -147,7 +147,7 @@ def _attended(
     made_of: doc index and kind of that key.
     """
     found = retrieve(generation, replace(query, signals=bool(len(head.trees))), project(head, query.vector))
-    inputs = assemble(generation, [found], with_values=head.hops)
+    inputs = assemble(generation, [found], with_values=head.hops, with_fields=bool(head.priors.fields))
     if made_of is not None:
         inputs = _without_key(inputs, found, query.vector, *made_of)
     logits: Floats = head(query.vector[None], inputs).logits[0, :-1]

@@ -1,11 +1,13 @@
 """Fits the priors of documents: a bias of each document in the softmax, beyond the logits of a head.
 
-With the logits l, the log propensities r and the shares y of the gains of a query, the priors b minimise the convex
+With the logits l, the log propensities r and the shares y of the gains of a query, and the centred columns x of the
+metadata (`field_effects`), the biases b of documents and the effects w of fields minimise the convex
 
-    sum_q c_q [ -sum_n y_qn log softmax_n(l_qn + r_qn + b_n) ] + penalty / 2 sum_n b_n^2
+    sum_q c_q [ -sum_n y_qn log softmax_n(l_qn + r_qn + b_n + x_n w) ] + penalty / 2 (sum_n b_n^2 + sum_j w_j^2)
 
-which is the listwise loss of training with a bias of its own for each document: a random effect with a normal prior
-(Robinson 1991). c_q grows with the number of clicks, because the shares of few clicks are mostly chance.
+which is the listwise loss of training with a bias of its own for each document and each category: random effects with a
+normal prior (Robinson 1991). What documents with a category have in common is cheaper as its effect, which new
+documents have too. c_q grows with the number of clicks, because the shares of few clicks are mostly chance.
 """
 
 from collections.abc import Sequence
@@ -17,14 +19,13 @@ from scipy.optimize import minimize
 
 from index.generation.generation import Generation
 from index.learning.examples import Example, Feedback, make_batch
+from index.learning.field_effects import NO_COLUMNS, CentredColumns, FieldColumns
 from index.ranking.attention import AttentionHead
-from index.ranking.priors import Hashes, Priors, document_hashes, no_priors
+from index.ranking.priors import LARGEST, Hashes, Priors, document_hashes, no_priors
 from index.records import Floats, Mask
 
 HALF_CLICKS = 5.0
 """Clicks on a query with which it weighs half of a query with many."""
-LARGEST = 2.0
-"""Largest absolute value of a prior: feedback on other queries multiplies a weight by e^2 = 7.4 at most."""
 LEAST = 0.01
 """Priors below it are left out of the model."""
 MOST_DOCUMENTS = 100_000
@@ -39,8 +40,10 @@ class Residuals:
     """The candidates of queries under a head, flat (M,), with the queries' counts and weights (Q,).
 
     documents: hashes of the ids. is_known: whether the document was chosen, or shown in a log of clicks, on any of the
-    queries. Other documents have no prior: the absence of choices does not lower a new document. logits: with the log
-    propensities. shares: of the gains; they sum to 1 per query.
+    queries. Other documents have no bias: the absence of choices does not lower a new document. logits: with the log
+    propensities. shares: of the gains; they sum to 1 per query. effects: the columns of the metadata of documents that
+    could be chosen. Those are the known ones for a query with clicks, and those that are not newer than all known ones
+    for a judged query. Others have effects of 0 in the fit.
     """
 
     documents: Hashes
@@ -49,22 +52,36 @@ class Residuals:
     shares: NDArray[np.float64]
     counts: NDArray[np.int64]
     weights: NDArray[np.float64]
+    columns: FieldColumns
+    effects: CentredColumns
 
     @classmethod
-    def of(cls, generation: Generation, examples: Sequence[Example], logits: Sequence[Floats]) -> "Residuals":
+    def of(
+        cls,
+        generation: Generation,
+        examples: Sequence[Example],
+        logits: Sequence[Floats],
+        columns: FieldColumns = NO_COLUMNS,
+    ) -> "Residuals":
         """Return the candidates of the examples with a gain, whose logits (N,) are given."""
         pairs = [(one, own) for one, own in zip(examples, logits, strict=True) if one.gains.any()]
         rows = np.asarray(sorted({row for one, _ in pairs for row in _chosen_or_shown(one.feedback)}), np.int64)
         none = np.empty(0)
+        places = np.concatenate([np.empty(0, np.int64), *(one.candidates.doc_indices for one, _ in pairs)])
+        found = generation.rows[places]
+        is_known, is_earlier = np.isin(found, rows), found <= rows.max(initial=-1)
+        is_clicked = np.repeat([one.feedback.shown is not None for one, _ in pairs], [len(own) for _, own in pairs])
+        documents, document = np.unique(places, return_inverse=True)
+        could_be_chosen = np.where(is_clicked, is_known, is_earlier)
         return cls(
             np.concatenate([np.empty(0, np.uint64), *(hashes_of(one) for one, _ in pairs)]),
-            np.concatenate(
-                [none.astype(bool), *(np.isin(generation.rows[one.candidates.doc_indices], rows) for one, _ in pairs)]
-            ),
+            is_known,
             np.concatenate([none, *(own.astype(np.float64) + one.log_propensity for one, own in pairs)]),
             np.concatenate([none, *(one.gains / one.gains.sum(dtype=np.float64) for one, _ in pairs)]),
             np.asarray([len(own) for _, own in pairs], np.int64),
             np.asarray([_weight(one) for one, _ in pairs], np.float64),
+            columns,
+            CentredColumns(columns.of_documents(generation, documents), document, could_be_chosen),
         )
 
 
@@ -93,7 +110,7 @@ def candidate_logits(generation: Generation, head: AttentionHead, examples: Sequ
     found: list[Floats] = []
     for start in range(0, len(examples), BATCH):
         part = examples[start : start + BATCH]
-        batch = make_batch(generation, part, with_values=head.hops)
+        batch = make_batch(generation, part, with_values=head.hops, with_fields=bool(head.priors.fields))
         logits = np.asarray(head(batch.query, batch.candidates).logits)
         found += [row[: len(one.gains)] for row, one in zip(logits, part, strict=True)]
     return found
@@ -110,18 +127,24 @@ def fit_priors(residuals: Residuals, penalty: float) -> Priors:
     query = np.repeat(np.arange(len(residuals.counts)), residuals.counts)
     weight = residuals.weights[query]
 
-    def loss(priors: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
-        logits = residuals.logits + np.append(priors, 0.0)[at]
+    count, effects = len(documents), residuals.effects
+
+    def loss(fitted: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+        priors, coefficients = fitted[:count], fitted[count:]
+        logits = residuals.logits + np.append(priors, 0.0)[at] + effects @ coefficients
         logits -= np.maximum.reduceat(logits, start)[query]
         scores = np.exp(logits)
         sums = np.add.reduceat(scores, start)
         chances = scores / sums[query]
         losses = np.log(sums) - np.add.reduceat(residuals.shares * logits, start)
-        pull = np.bincount(at, weight * (chances - residuals.shares), len(documents) + 1)[:-1]
-        return float(residuals.weights @ losses + penalty / 2 * priors @ priors), pull + penalty * priors
+        pull = weight * (chances - residuals.shares)
+        gradient: NDArray[np.float64] = np.append(np.bincount(at, pull, count + 1)[:-1], effects.gradient(pull))
+        return float(residuals.weights @ losses + penalty / 2 * fitted @ fitted), gradient + penalty * fitted
 
-    fitted = minimize(loss, np.zeros(len(documents)), jac=True, method="L-BFGS-B", options={"maxiter": STEPS})
-    values = np.clip(fitted.x, -LARGEST, LARGEST)
+    start_at = np.zeros(count + len(residuals.columns))
+    fitted = minimize(loss, start_at, jac=True, method="L-BFGS-B", options={"maxiter": STEPS}).x
+    values = np.clip(fitted[:count], -LARGEST, LARGEST)
     largest = np.argsort(-np.abs(values), kind="stable")[:MOST_DOCUMENTS]
     kept = np.sort(largest[np.abs(values[largest]) >= LEAST])
-    return Priors(documents[kept], values[kept].astype(np.float32))
+    offset = -float(effects.means @ fitted[count:])
+    return Priors(documents[kept], values[kept].astype(np.float32), residuals.columns.priors(fitted[count:], offset))

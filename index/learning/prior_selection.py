@@ -6,7 +6,8 @@ which would then seem to speak against the document.
 """
 
 from collections.abc import Generator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from index.generation.generation import Generation
 from index.learning.click_likelihood import CLICKS
 from index.learning.config import AVERAGED_OF, FitConfig, Step
 from index.learning.examples import TEST_FOLDS, Example, fold_of
+from index.learning.field_effects import FieldColumns, Label, described
 from index.learning.model_selection import NDCG, ClickInterpretations, Selection
 from index.learning.optimism import once
 from index.learning.ordered_choice import Doubles, choose, overestimate
@@ -42,6 +44,8 @@ class PriorChoice:
     """The chosen penalty, None for no priors."""
     optimism: Mapping[str, float]
     """Measure -> the overestimate of the gain, which comes from the choice on the same queries."""
+    labels: Mapping[int, Label] = field(default_factory=dict)
+    """The labels of the keys of metadata."""
 
     def applied(self, selection: Selection) -> Selection:
         """Return the selection whose heads have the priors that were not fitted to their fold."""
@@ -57,6 +61,7 @@ class PriorChoice:
         return {
             "chosen": self.penalty,
             "documents": len(self.priors),
+            "fields": described(self.priors.fields, self.labels),
             "validation_ndcg": tried,
             "optimism": round(self.optimism.get(NDCG, 0.0), 5),
         }
@@ -66,13 +71,18 @@ NO_PRIORS = PriorChoice(no_priors(), {}, {}, None, {})
 
 
 def select_priors(
-    generation: Generation, selection: Selection, interpretations: ClickInterpretations, config: FitConfig
+    generation: Generation,
+    selection: Selection,
+    interpretations: ClickInterpretations,
+    config: FitConfig,
+    labels: Mapping[int, Label] = MappingProxyType({}),
 ) -> Generator[Step, None, PriorChoice]:
     """Return the chosen priors: none, unless they beat the head without them as a richer recipe must.
 
     They are fitted to judgments, and to clicks among the documents shown: a document that was never shown is not to be
     lowered for it. Smaller penalties are richer. What decides is nDCG@10 plus the log likelihood per click, as for
-    recipes. There are no priors for other interpretations of clicks, or with fewer than MIN_QUERIES examples.
+    recipes. There are no priors for other interpretations of clicks, or with fewer than MIN_QUERIES examples. labels:
+    of the keys of metadata that may have an effect.
     """
     examples = interpretations.examples.get("debiased", interpretations.examples["graded"])
     read = not set(AVERAGED_OF).isdisjoint(selection.recipe.readings)
@@ -81,14 +91,13 @@ def select_priors(
     groups, penalties = groups_of(selection), sorted(config.priors, reverse=True)
     if len(groups) > 1:
         examples = [one for one in examples if selection.head_for(one.feedback.query_key) is not None]
-    steps = len(groups) + 1
+    columns, steps = FieldColumns.of(generation, labels), len(groups) + 1
     fitted: list[list[Priors]] = []
     found: list[list[dict[str, Doubles]]] = []
     for at, (folds, head) in enumerate(groups):
         inside, others = _divided(examples, folds)
-        residuals = Residuals.of(
-            generation, others, _cross_fitted(generation, selection, head, others, folds | HELD_OUT)
-        )
+        logits = _cross_fitted(generation, selection, head, others, folds | HELD_OUT)
+        residuals = Residuals.of(generation, others, logits, columns)
         fitted.append([no_priors(), *(fit_priors(residuals, penalty) for penalty in penalties)])
         logits = candidate_logits(generation, head, inside)
         found.append([_measured(generation, inside, logits, priors, interpretations) for priors in fitted[-1]])
@@ -104,10 +113,10 @@ def select_priors(
     final = fitted[0][place]
     if len(groups) > 1:
         logits = _cross_fitted(generation, selection, groups[0][1], examples, HELD_OUT)
-        final = fit_priors(Residuals.of(generation, examples, logits), penalties[place - 1])
+        final = fit_priors(Residuals.of(generation, examples, logits, columns), penalties[place - 1])
     by_fold = {fold: own[place] for (folds, _), own in zip(groups, fitted, strict=True) for fold in folds}
     yield Step("priors", steps, steps)
-    return PriorChoice(final, by_fold, tried, penalties[place - 1], optimism)
+    return PriorChoice(final, by_fold, tried, penalties[place - 1], optimism, labels)
 
 
 def _divided(examples: Sequence[Example], folds: frozenset[int]) -> tuple[list[Example], list[Example]]:
@@ -164,5 +173,11 @@ def _measured(
     interpretations: ClickInterpretations,
 ) -> dict[str, Doubles]:
     """Return the measures (queries,) with these priors, as `measure_logits` does; `RANKS` is the gain by them."""
-    raised = [own + priors.of(hashes_of(one)) for own, one in zip(logits, examples, strict=True)]
+    raised = [own + _priors_of(generation, one, priors) for own, one in zip(logits, examples, strict=True)]
     return measure_logits(generation, examples, raised, interpretations, logits)
+
+
+def _priors_of(generation: Generation, example: Example, priors: Priors) -> Floats:
+    """Return the priors (N,) of the candidates of an example."""
+    own, places = priors.of(hashes_of(example)), example.candidates.doc_indices
+    return priors.with_fields(own, generation.fields_of(places, np.arange(len(places)))) if priors.fields else own

@@ -5,6 +5,7 @@ Training updates the tensors in place; searches use a copy in numpy arrays.
 """
 
 from dataclasses import fields, replace
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -34,7 +35,8 @@ def score_scalars(head: AttentionHead) -> list[Tensor]:
 
 def as_tensors(batch: Batch) -> Batch:
     """Return a batch of arrays as a batch of tensors that share their memory."""
-    candidates = Candidates(**_tensors(replace(batch.candidates, id_order=None)))  # tensors have no bytes
+    given: dict[str, Any] = _tensors(replace(batch.candidates, id_order=None, fields=None))  # tensors have no bytes
+    candidates = Candidates(**given)
     slates = None if batch.slates is None else slate_tensors(batch.slates)
     names = [field.name for field in fields(Batch) if field.name not in ("candidates", "slates")]
     arrays = {name: torch.from_numpy(getattr(batch, name)) for name in names}

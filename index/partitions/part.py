@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from index.candidates.distinct import distinct
+from index.generation.document_fields import FieldPairs
 from index.generation.generation import Generation
 from index.ranking.attention import DENSE, AttentionHead
 from index.ranking.retrieval import (
@@ -70,7 +71,8 @@ class PartEvidence:
 
     dense (n, DENSE); by_source (n, len(Source)): BM25; matches (n, MATCHES); signals (n, len(SIGNALS)) or None; values
     (n, V) or None. memory_row, memory_cosine, memory_weight, memory_same (m,): the near past queries that confirm a
-    candidate. titled (n,): whether the title has exactly the words of the query; None: not in this mode.
+    candidate. titled (n,): whether the title has exactly the words of the query; None: not in this mode. fields: the
+    metadata, by row; None if the head has no priors of fields.
     """
 
     rows: Ints
@@ -85,6 +87,7 @@ class PartEvidence:
     memory_weight: Floats
     memory_same: Mask
     titled: Mask | None
+    fields: FieldPairs | None = None
 
 
 def nominate(
@@ -122,6 +125,7 @@ def evidence_of(
     doc_indices = doc_indices[doc_indices >= 0]
     found = candidates_of(generation, query, doc_indices)
     inputs = assemble(generation, [found], query.by_keys, with_values)
+    with_fields = bool(head.priors.fields) and query.mode is Mode.HYBRID
     by_source, matches, signals = _words(generation, query, doc_indices)
     dense = head.dense(asked[None], inputs)[0] if len(doc_indices) else np.zeros((0, DENSE), np.float32)
     own_rows = generation.rows[doc_indices]
@@ -138,6 +142,7 @@ def evidence_of(
         memory_weight=found.memory_weight,
         memory_same=found.memory_same,
         titled=titled_by(generation, query, doc_indices),
+        fields=generation.fields_of(doc_indices, own_rows) if with_fields else None,
     )
 
 

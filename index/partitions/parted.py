@@ -14,6 +14,7 @@ from typing import Protocol
 import numpy as np
 
 from index.candidates.distinct import distinct
+from index.generation.document_fields import NO_PAIRS, joined
 from index.partitions.part import MATCHES, Nominations, PartEvidence, Scored
 from index.ranking.attention import DENSE, Candidates
 from index.ranking.retrieval import (
@@ -101,6 +102,7 @@ def taken(evidence: PartEvidence, rows: Ints) -> PartEvidence:
         memory_weight=evidence.memory_weight[of_memory],
         memory_same=evidence.memory_same[of_memory],
         titled=None if evidence.titled is None else evidence.titled[kept],
+        fields=None if evidence.fields is None else evidence.fields.of(np.isin(evidence.fields.owners, rows)),
     )
 
 
@@ -127,6 +129,7 @@ def merged(found: Sequence[PartEvidence]) -> PartEvidence:
         memory_weight=np.concatenate([one.memory_weight for one in given]),
         memory_same=np.concatenate([one.memory_same for one in given]),
         titled=np.concatenate([one.titled for one in given])[order] if has_titled else None,
+        fields=joined([one.fields for one in given]),
     )
 
 
@@ -187,6 +190,7 @@ def _inputs(candidates: CandidateSet, evidence: PartEvidence) -> Candidates:
         trust=None if candidates.trust == 1 else np.asarray([candidates.trust], np.float32),
         signals=None if candidates.signals is None else candidates.signals[None],
         id_order=evidence.id_order[None],
+        fields=NO_PAIRS if evidence.fields is None else evidence.fields.owned_by(evidence.rows),
     )
 
 

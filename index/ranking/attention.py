@@ -19,12 +19,13 @@ from typing import Any
 
 import numpy as np
 
+from index.generation.document_fields import FieldPairs
 from index.ranking.array_api import Array, namespace, number, softmax
 from index.ranking.context import drawn
 from index.ranking.normalisers import NORMALISERS, masked, soft_maximum
 from index.ranking.null_logit import null_logit
 from index.ranking.past_queries import compressed, confirmed
-from index.ranking.priors import PARAMETERS, Priors, no_priors
+from index.ranking.priors import PREFIX, Priors, no_priors
 from index.ranking.score_functions import FORMS, Score
 from index.ranking.second_hop import DOWN, UP, answer_without_null, initial_projection, moved
 from index.ranking.trees import SHAPES, Trees, no_trees, tree_features
@@ -84,6 +85,8 @@ class HeadConfig:
     """T, the number of regression trees over the evidence (`index.ranking.trees`)."""
     priors: int = 0
     """P, the number of documents with a prior (`index.ranking.priors`)."""
+    fields: tuple[int, int] = (0, 0)
+    """Categories and fields with numbers that have a prior (`index.ranking.field_priors`)."""
     value_rank: int = 0
     """Rank of the value projection of the second hop (`index.ranking.second_hop`); 0: W_v = 1."""
 
@@ -99,7 +102,8 @@ class Candidates:
     of a query whose text is not finished; None: 1. signals (B, N, len(SIGNALS)): what trees read besides the evidence;
     None for training and for a head without trees. same_slot, same_weight (S,): the past queries with the words of the
     query itself, which `same_words` reads; None: there are none, as in training. id_order (B, N) bytes: the ids of the
-    documents (`index.generation.columns.id_order`), which priors read; None where tensors are trained.
+    documents (`index.generation.columns.id_order`), which priors read, as they read the metadata of the slots, fields;
+    None where tensors are trained.
     """
 
     keys: Array
@@ -119,6 +123,7 @@ class Candidates:
     same_slot: Array | None = None
     same_weight: Array | None = None
     id_order: Array | None = None
+    fields: FieldPairs | None = None
 
 
 @dataclass(frozen=True)
@@ -167,15 +172,14 @@ class AttentionHead:
         self.null = values["null"]
         self.balance = values["balance"]
         self.trees = Trees(*(np.asarray(values[f"trees.{name}"]) for name in SHAPES)) if config.trees else no_trees()
-        self.priors = Priors(*(values[name] for name in PARAMETERS)) if config.priors else no_priors()
+        self.priors = Priors.of_parameters(values)
         self._parameters = values
 
     @property
     def is_null_calibrated(self) -> bool:
         """Whether the null slot was fitted to the collection; version 0 has the same null slot for every collection.
 
-        Models of earlier releases have no `null_calibrated`: there, a null slot that differs from its initial value was
-        fitted by training.
+        Models of earlier releases have no `null_calibrated`: a null slot that is not the initial one was fitted.
         """
         moved = not np.array_equal(np.asarray(self.null, np.float32), np.asarray(self.config.null, np.float32))
         return self.config.null_calibrated or moved
@@ -197,9 +201,9 @@ class AttentionHead:
 
     def preferring(self, priors: Priors) -> "AttentionHead":
         """Return the head with these priors instead of its own."""
-        others = {name: value for name, value in self._parameters.items() if name not in PARAMETERS}
-        parameters = others | (priors.parameters() if len(priors) else {})
-        return AttentionHead(replace(self.config, priors=len(priors)), parameters)
+        others = {name: value for name, value in self._parameters.items() if not name.startswith(PREFIX)}
+        config = replace(self.config, priors=len(priors), fields=priors.fields.shape)
+        return AttentionHead(config, others | priors.parameters())
 
     def with_null(self, null: tuple[float, float, float], calibrated: bool = True) -> "AttentionHead":
         """Return a head with this offset, slope and peak of the null slot, as parameter and in its configuration.
@@ -284,9 +288,8 @@ class AttentionHead:
 
         Logits, null slot and weights follow from the raised parts, so the parts still add up to the logits.
         """
-        width = max(attention.parts.shape[-1], PARTS.index(part) + 1)
-        parts = np.zeros((*attention.parts.shape[:-1], width), np.float32)
-        parts[..., : attention.parts.shape[-1]] = attention.parts
+        missing = PARTS.index(part) + 1 - attention.parts.shape[-1]
+        parts = np.pad(attention.parts, [(0, 0), (0, 0), (0, max(0, missing))])
         parts[..., PARTS.index(part)] += boost
         logits, weights = self.weighed(attention.logits[:, :-1] + boost, mask)
         return Attention(logits, weights, parts, attention.evidence)
@@ -303,10 +306,10 @@ class AttentionHead:
 
     def with_priors(self, attention: Attention, candidates: Candidates) -> Attention:
         """Return the attention with the priors of the documents as part `prior`; without priors as it is."""
-        if not len(self.priors):
+        if not self.priors:
             return attention
         assert candidates.id_order is not None, "priors need the ids of the documents"
-        return self.raised(attention, "prior", self.priors(candidates.id_order), candidates.mask)
+        return self.raised(attention, "prior", self.priors(candidates.id_order, candidates.fields), candidates.mask)
 
     def tree_features(self, attention: Attention, candidates: Candidates) -> Floats:
         """Return the features (B, N, F) of the candidates that the trees read."""
@@ -375,7 +378,7 @@ def initial_parameters(config: HeadConfig) -> dict[str, Floats]:
     values |= no_trees(config.trees).parameters() if config.trees else {}
     values |= initial_projection(config.dim, config.value_rank, config.seed)
     own: dict[str, Any] = {name: np.asarray(value, np.float32) for name, value in values.items()}
-    own |= no_priors(config.priors).parameters() if config.priors else {}
+    own |= no_priors(config.priors, *config.fields).parameters()
     return own | {f"{SCORE_PREFIX}{name}": value for name, value in score.items()}
 
 

@@ -19,10 +19,10 @@ from index.records import Floats
 from index.storage.files import MANIFEST, check_files, manifest_of, read_files, sync_directory, write_atomically
 
 WEIGHTS = "head.safetensors"
-FORMAT = 7
+FORMAT = 8
 """Version of the tensor layout. Version 1 has five parts of evidence, one form of attention and a scalar null slot;
 version 2 has no corrected and no completed words; version 3 has no balance of words and meaning; version 4 has no
-context; version 5 has no rank of values; version 6 has no priors."""
+context; version 5 has no rank of values; version 6 has no priors; version 7 has no priors of fields."""
 LACKED = {"balance": (4, (len(HeadConfig.balance),)), "context": (5, ())}
 """Parameter -> the first format that has it, and its shape. It is 0 in models of older formats."""
 EVIDENCE_OF_FORMAT = {

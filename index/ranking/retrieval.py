@@ -252,11 +252,15 @@ def _usable(generation: Generation, rows: Ints, allowed: Mask) -> tuple[Ints, Ma
 
 
 def assemble(
-    generation: Generation, sets: Sequence[CandidateSet], with_keys: bool = True, with_values: bool = False
+    generation: Generation,
+    sets: Sequence[CandidateSet],
+    with_keys: bool = True,
+    with_values: bool = False,
+    with_fields: bool = False,
 ) -> Candidates:
     """Return the arrays that attention reads for B queries. A key that several queries share is gathered once.
 
-    with_keys, with_values: whether they have the keys and the values of the candidates.
+    with_keys, with_values, with_fields: whether they have the keys, the values and the metadata of the candidates.
     """
     counts = np.asarray([len(found.doc_indices) for found in sets], np.int64)
     width = int(counts.max(initial=0))
@@ -280,6 +284,7 @@ def assemble(
         trust=_trust(sets),
         signals=_padded([found.signals for found in sets], width, len(SIGNALS)) if with_signals else None,
         id_order=_padded_ids(sets, width),
+        fields=generation.fields_of(doc_indices, slots) if with_fields else None,
     )
 
 

@@ -102,7 +102,8 @@ class OneGeneration:
         started, generation = time.perf_counter(), self.generation
         candidates = retrieve(generation, query, vectors, required)
         spent = time.perf_counter() - started
-        inputs = assemble(generation, [candidates], query.by_keys, with_values)
+        with_fields = bool(self.head.priors.fields) and query.mode is Mode.HYBRID
+        inputs = assemble(generation, [candidates], query.by_keys, with_values, with_fields)
         dense = self.head.dense(asked, inputs)
         return Gathered(candidates, inputs, dense, partial(generation.best_first, candidates.doc_indices), spent)
 

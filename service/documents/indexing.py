@@ -345,7 +345,9 @@ def _write_rows(
     repository.move_memory(connection, moved)
     repository.insert_vectors(connection, state.id, rows, [vectors for _, vectors in documents])
     added = [
-        IndexedDocument(row, words_of(record), vectors.keys, vectors.value, record.title or "", record.id)
+        IndexedDocument(
+            row, words_of(record), vectors.keys, vectors.value, record.title or "", record.id, record.metadata
+        )
         for row, (record, vectors) in zip(rows, documents, strict=True)
     ]
     return added, list(replaced.values())

@@ -50,7 +50,7 @@ def _publish(runtime: Runtime, state: CollectionState, sequences: Sequence[int])
         rows = repository.insert_documents(connection, state.id, records, {})
         watermark = bump_watermark(connection, state.id, documents=True)
     added = [
-        IndexedDocument(row, words_of(record), (), title=record.title or "", id=record.id)
+        IndexedDocument(row, words_of(record), (), title=record.title or "", id=record.id, metadata=record.metadata)
         for row, record in zip(rows, records, strict=True)
     ]
     state.publish(watermark, added, [])

@@ -171,8 +171,9 @@ def indexed_documents(
                 keys.setdefault(row, []).append(Key(KeyKind(kind), as_vector(vector), start, end))
             except ValueError as error:  # an unknown kind
                 raise UnreadableRow("keys") from error
-    stored = select(DOCUMENTS.c.row, DOCUMENTS.c.id, DOCUMENTS.c.title, DOCUMENTS.c.text, VALUES.c.vector)
-    stored = stored.join(VALUES, VALUES.c.document_row == DOCUMENTS.c.row, isouter=True)
+    table = DOCUMENTS.c
+    stored = select(table.row, table.id, table.title, table.text, table.metadata, VALUES.c.vector)
+    stored = stored.join(VALUES, VALUES.c.document_row == table.row, isouter=True)
     if rows is not None:
         stored = stored.where(DOCUMENTS.c.row.in_(rows))
     found = connection.execute(stored.where(DOCUMENTS.c.collection_id == collection_id).order_by(DOCUMENTS.c.row))
@@ -185,8 +186,9 @@ def indexed_documents(
                 _value(vector),
                 title or "",
                 id,
+                metadata,
             )
-            for row, id, title, text, vector in found
+            for row, id, title, text, metadata, vector in found
         ]
 
 

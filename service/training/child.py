@@ -99,7 +99,10 @@ def fit_state(specification: dict[str, Any], inputs: Inputs) -> None:
         champion = exported_champion(staging, inputs.initial, specification["champion"])
         earlier = earlier_decisions(exported_lineages(staging), lineage)
         trials = staging / TRIAL_CACHE
-        steps = fit(inputs.generation, inputs.feedback, champion, config, inputs.initial, trials, earlier, inputs.new)
+        steps = fit(
+            inputs.generation, inputs.feedback, champion, config, inputs.initial, trials, earlier, inputs.new,
+            inputs.labels,
+        )  # fmt: skip
     fitted, seconds = _fitted(steps)
     if fitted.clicks is not None:
         lineage |= {CLICK_MODEL: fitted.clicks.frozen()}

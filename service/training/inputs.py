@@ -6,7 +6,7 @@ covers all files and is written last; a folder without a manifest is incomplete.
 
 import shutil
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from index.errors import DamagedFile, EncoderMismatch
 from index.generation.generation import Generation
 from index.generation.store import GenerationStore
 from index.learning.examples import Feedback, InContext, Showings, Solved, with_search_vectors
+from index.learning.field_effects import Label, key_of, labels_of
 from index.learning.made_queries import SourceText
 from index.learning.slates import Slate
 from index.ranking.attention import HeadConfig
@@ -30,7 +31,7 @@ from service.runtime.collection_settings import CollectionSettings
 from service.runtime.feedback_log import gather_feedback
 from service.runtime.loader import memory_keys
 from service.storage.database import DatabaseReader
-from service.training.repository import document_rows, feedback_window, newer_documents, texts_of
+from service.training.repository import document_rows, feedback_window, metadata_of, newer_documents, texts_of
 
 INDEX = "index"
 TEXTS = "texts.json"
@@ -61,6 +62,8 @@ class Inputs:
     """The rows of the documents that are newer than all documents that a list of the feedback shows."""
     window: Mapping[str, Any] | None = None
     """The counts and times of the feedback, as of the read of the inputs; None for a run on the documents."""
+    labels: Mapping[int, Label] = field(default_factory=dict)
+    """The labels of the keys of metadata that may have an effect: of filterable fields."""
 
 
 def encoder_of_keys(load: LoadEncoder, model: str, fingerprint: str) -> Encoder:
@@ -122,6 +125,7 @@ def write_inputs(
     documents: list[tuple[int, str, str]] = []
     new: frozenset[int] = frozenset()
     window: dict[str, Any] | None = None
+    labels: dict[int, Label] = {}
     if learn_from == "documents":
         rows = _spaced(document_rows(connection, collection_id), MAX_DOCUMENTS)
         parts = (rows[start : start + PART_SIZE] for start in range(0, len(rows), PART_SIZE))
@@ -137,6 +141,7 @@ def write_inputs(
         shown = {row for one in feedback for row in one.shown or ()}
         new = frozenset(newer_documents(connection, collection_id, sorted(shown)))
         window = feedback_window(connection, collection_id)
+        labels = labels_of(metadata_of(connection, collection_id), row["settings"].get("filterable") or ())
     store.save(language, watermark)
     vectors: dict[str, Floats] = {}
     for key in memory:
@@ -147,6 +152,7 @@ def write_inputs(
         "documents": documents,
         "new": sorted(new),
         "window": window,
+        "labels": list(labels.values()),
     }
     (directory / TEXTS).write_bytes(orjson.dumps(texts, option=orjson.OPT_NON_STR_KEYS))
     query_index = {query_key: index for index, query_key in enumerate(vectors)}
@@ -188,9 +194,15 @@ def read_inputs(directory: Path, known: frozenset[str] = frozenset()) -> Inputs:
         initial, encoder = settings.initial(dim), facts.get("encoder", "")
         new = frozenset(texts.get("new", ()))
         window = texts.get("window")
-        return Inputs(generation, feedback, initial, facts["fingerprint"], encoder, documents, new, window)
+        labels = {key_of(label): label for label in map(_label, texts.get("labels", ()))}
+        return Inputs(generation, feedback, initial, facts["fingerprint"], encoder, documents, new, window, labels)
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise DamagedFile(f"{directory.name}: the manifest does not describe the inputs of a run") from error
+
+
+def _label(stored: Sequence[Any]) -> Label:
+    field, category = stored
+    return field, category
 
 
 def _spaced(rows: Sequence[int], most: int) -> Sequence[int]:

@@ -1,6 +1,6 @@
 """SQL of training runs. The caller commits."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Row, and_, func, insert, or_, select, true, union
@@ -214,6 +214,12 @@ def texts_of(connection: Connection, chosen: Sequence[int]) -> list[tuple[int, s
         select(DOCUMENTS.c.row, DOCUMENTS.c.title, text).where(DOCUMENTS.c.row.in_(chosen)).order_by(DOCUMENTS.c.row)
     )
     return [(row, title or "", text) for row, title, text in connection.execute(wanted)]
+
+
+def metadata_of(connection: Connection, collection_id: int) -> Iterator[Mapping[str, Any]]:
+    """Yield the metadata of the searchable documents of a collection."""
+    wanted = select(DOCUMENTS.c.metadata).where(DOCUMENTS.c.collection_id == collection_id)
+    yield from connection.execute(wanted).scalars()
 
 
 def document_counts(connection: Connection, collection_id: int) -> tuple[int, int]:

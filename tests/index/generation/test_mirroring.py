@@ -1,6 +1,7 @@
 """A mirrored generation finds what the generation of the writing process finds, after any changes."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -236,7 +237,7 @@ def test_a_mirror_that_begins_late_follows_all_changes(tmp_path: Path) -> None:
 
 def test_vectors_are_mapped_and_not_copied(tmp_path: Path) -> None:
     pair = Pair(tmp_path)
-    pair.store.apply(1, [written(row, "copy folder") for row in range(50)])
+    pair.store.apply(1, [replace(written(row, "copy folder"), metadata={"shelf": row}) for row in range(50)])
     pair.store.remember(
         2, [MemoryKey(0, vector, 1.0, str(at), 1) for at, vector in enumerate(random_vectors(9, 32, 1))]
     )

@@ -1,0 +1,186 @@
+"""Fields of the metadata that people's choices depend on raise documents that nobody has chosen yet."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_matrix
+
+from index.generation.document_fields import FieldPairs, category_key, number_key, pairs_of
+from index.generation.generation import Generation
+from index.learning.config import FitConfig
+from index.learning.examples import Feedback
+from index.learning.field_effects import (
+    LEAST_DOCUMENTS,
+    CentredColumns,
+    FieldColumns,
+    Label,
+    described,
+    key_of,
+    labels_of,
+)
+from index.learning.fit import Fitted, fit
+from index.ranking.attention import AttentionHead, HeadConfig
+from index.ranking.retrieval import Query
+from index.ranking.search import search
+from index.records import MetadataValue
+from tests.index.fixtures import ENCODER, generation_of, vector_of, written
+from tests.index.learning_fixtures import finished
+from tests.index.ranking.attention_by_hand import only
+
+KINDS, MAKERS, COUNT = 16, 5, 112
+NEW_KINDS = frozenset({14, 15})
+"""Kinds that nobody has asked for."""
+CONFIG = FitConfig(recipes=("initial",), hops=(), trees=(), cross_validation_queries=1000, error_share=1.0)
+HEAD = AttentionHead(HeadConfig(dim=ENCODER.dim, beta=only(words=1.0), inverse_temperature=3.0))
+"""A head that puts the documents of a kind before all others, all alike."""
+Fields = Callable[[int, int], Mapping[str, MetadataValue]]
+
+
+def collection(directory: Path, fields: Fields) -> Generation:
+    """Return, for each kind, a document of each maker with these metadata."""
+    documents = [
+        replace(written(kind * MAKERS + maker, f"kind{kind} thing"), id=f"{kind}-{maker}", metadata=fields(kind, maker))
+        for kind in range(KINDS)
+        for maker in range(MAKERS)
+    ]
+    return generation_of(directory, documents)
+
+
+def by_maker(kind: int, maker: int) -> Mapping[str, MetadataValue]:
+    """Return the metadata of a document whose maker is the fourth for every second kind, and the first for others."""
+    name = f"maker{(maker + kind) % MAKERS}"
+    return {"maker": name, "sold": 10.0 * ((maker + kind) % MAKERS), "shelf": f"shelf{kind % 3}", "isNew": kind % 2 > 0}
+
+
+def feedback(favourite: str | None = "maker3") -> list[Feedback]:
+    """Return queries for a kind, each in other words. People choose a maker's document, or one by chance."""
+    random = np.random.default_rng(0)
+    asked = []
+    for at in range(COUNT):
+        kind = at % (KINDS - len(NEW_KINDS))
+        makers = [maker for maker in range(MAKERS) if by_maker(kind, maker)["maker"] == favourite]
+        maker = makers[0] if makers else int(random.integers(MAKERS))
+        text = f"kind{kind} ask{at}"
+        asked.append(Feedback(text, text, vector_of(text), {kind * MAKERS + maker: 3.0}))
+    return asked
+
+
+def labels(*names: str, fields: Fields = by_maker) -> dict[int, Label]:
+    return labels_of((fields(kind, maker) for kind in range(KINDS) for maker in range(MAKERS)), names)
+
+
+def fitted(generation: Generation, asked: list[Feedback], *names: str, fields: Fields = by_maker) -> Fitted:
+    return finished(fit(generation, asked, HEAD, CONFIG, labels=labels(*names, fields=fields)))[0]
+
+
+def makers_of(generation: Generation, head: AttentionHead, kind: int) -> list[str]:
+    """Return the makers of the documents of a kind, in the order in which a search finds them."""
+    text = f"kind{kind}"
+    ranking = search(generation, head, Query(text, vector_of(text), count=20))
+    rows = generation.rows[ranking.doc_indices].tolist()
+    return [str(by_maker(*divmod(row, MAKERS))["maker"]) for row in rows if row // MAKERS == kind]
+
+
+@pytest.mark.parametrize("names", [("maker",), ("sold",), ("maker", "sold", "shelf", "isNew")])
+def test_documents_that_nobody_has_chosen_rank_by_their_fields(tmp_path: Path, names: tuple[str, ...]) -> None:
+    generation = collection(tmp_path, by_maker)
+    found = fitted(generation, feedback(), *names)
+    assert found.report["priors"]["chosen"] in CONFIG.priors
+    assert found.report["head"]["field_priors"] == sum(found.head.priors.fields.shape) > 0
+    assert found.decision.promote, found.decision.reasons
+    for kind in NEW_KINDS:
+        assert makers_of(generation, HEAD, kind)[0] != "maker3"
+        assert makers_of(generation, found.head, kind)[0] == "maker3"
+
+
+def test_only_the_fields_that_are_named_have_an_effect(tmp_path: Path) -> None:
+    generation = collection(tmp_path, by_maker)
+    found = fitted(generation, feedback(), "shelf")
+    assert {one["field"] for one in found.report["priors"]["fields"]} <= {"shelf"}
+    without = fitted(generation, feedback())
+    assert not without.head.priors.fields
+    assert without.report["priors"]["fields"] == []
+
+
+def test_there_are_no_effects_where_chance_decides(tmp_path: Path) -> None:
+    found = fitted(collection(tmp_path, by_maker), feedback(None), "maker", "sold", "shelf", "isNew")
+    assert found.report["priors"]["chosen"] is None
+    assert not found.head.priors.fields
+    assert not found.decision.promote
+
+
+def test_the_report_names_what_people_prefer(tmp_path: Path) -> None:
+    found = fitted(collection(tmp_path, by_maker), feedback(), "maker", "sold").report["priors"]["fields"]
+    of_makers = {one["value"]: one["effect"] for one in found if one["field"] == "maker"}
+    assert max(of_makers, key=lambda name: of_makers[name]) == "maker3"
+    assert of_makers["maker3"] > 0
+    (sold,) = [one for one in found if one["field"] == "sold"]
+    assert max(sold["knots"], key=lambda point: point[1])[0] == 30.0
+    assert [abs(one["effect"]) for one in found] == sorted((abs(one["effect"]) for one in found), reverse=True)
+
+
+def test_a_field_that_all_documents_share_changes_no_order(tmp_path: Path) -> None:
+    def fields(kind: int, maker: int) -> Mapping[str, MetadataValue]:
+        return {"language": "en", "edition": 1}
+
+    found = fitted(collection(tmp_path, fields), feedback(), "language", "edition", fields=fields)
+    assert all(abs(one["effect"]) < 0.05 for one in found.report["priors"]["fields"])
+
+
+def test_labels_are_of_named_fields_and_of_categories_that_enough_documents_have() -> None:
+    documents: list[Mapping[str, MetadataValue]] = [
+        {"brand": "oak", "price": 1.5, "tags": ["a", "a", "b"], "sale": True, "sku": f"s{at}", "note": "x" * 65}
+        for at in range(LEAST_DOCUMENTS)
+    ]
+    documents.append({"brand": "elm", "price": "on request"})
+    named = ("brand", "price", "tags", "sale", "sku", "note", "absent")
+    wanted = [("price", None), ("brand", "oak"), ("sale", True), ("tags", "a"), ("tags", "b")]
+    assert list(labels_of(documents, named).values()) == wanted
+    assert list(labels_of(documents, ("sale",)).values()) == [("sale", True)]
+    assert list(labels_of(documents, ("sale",))) == [key_of(("sale", True))] == [category_key("sale", True)]
+
+
+def test_columns_are_those_of_categories_and_of_steps(tmp_path: Path) -> None:
+    given: list[Mapping[str, MetadataValue]] = [{"brand": "oak", "price": float(price)} for price in (10, 20, 40)]
+    documents = [replace(written(row, "thing"), metadata=own) for row, own in enumerate(given)]
+    generation = generation_of(tmp_path, documents)
+    columns = FieldColumns.of(
+        generation, {category_key("brand", "oak"): ("brand", "oak"), number_key("price"): ("price", None)}
+    )
+    assert len(columns) == 4
+    asked: list[Mapping[str, MetadataValue]] = [{"brand": "oak"}, {"price": 30}, {"price": 90, "brand": "elm"}, {}]
+    found = columns.matrix(pairs_for(asked), len(asked)).toarray()
+    assert found.tolist() == [[1, 0, 0, 0], [0, 1, 1, 0.5], [0, 1, 1, 1], [0, 0, 0, 0]]
+    coefficients = np.asarray([0.5, 1.0, 1.0, -3.0])
+    priors = columns.priors(coefficients, offset=0.25)
+    assert priors.of_owners(pairs_for(asked), len(asked)) == pytest.approx(found @ coefficients + 0.25)
+    assert priors.of_owners(pairs_for(asked), len(asked)).tolist() == [0.75, 0.75, -0.75, 0.25]
+    names = {key_of(label): label for label in (("brand", "oak"), ("price", None))}
+    assert described(priors, names)[0] == {
+        "field": "price",
+        "knots": [[10.0, 1.0], [20.0, 2.0], [40.0, -1.0], [41.0, -1.0], [42.0, -1.0], [43.0, -1.0], [44.0, -1.0]],
+        "effect": 3.0,
+    }
+
+
+def pairs_for(documents: list[Mapping[str, MetadataValue]]) -> FieldPairs:
+    found = [pairs_of(one) for one in documents]
+    owners = np.repeat(np.arange(len(found)), [len(keys) for keys, _ in found])
+    keys, numbers = (np.concatenate(each) for each in zip(*found, strict=True))
+    return FieldPairs(owners, keys, numbers)
+
+
+def test_centred_columns_have_the_gradient_of_their_effects() -> None:
+    random = np.random.default_rng(0)
+    is_fitted = np.asarray([True] * 6 + [False] * 3)
+    columns = CentredColumns(csr_matrix(random.random((4, 3))), random.integers(4, size=9), is_fitted)
+    coefficients, pull = random.random(3), random.random(9)
+    effects = columns @ coefficients
+    assert effects[~is_fitted].tolist() == [0.0] * 3
+    assert effects[is_fitted].mean() == pytest.approx(0, abs=1e-12)
+    step = 1e-6 * np.eye(3)
+    numeric = [(pull @ (columns @ (coefficients + one)) - pull @ effects) / 1e-6 for one in step]
+    assert columns.gradient(pull) == pytest.approx(numeric, abs=1e-6)
