@@ -61,8 +61,8 @@ def main() -> None:
     figures: dict[str, Any] = {"settings": settings(), "impressions": {}}
     for size in sizes:
         names = [part_name(part, size) for part in PARTS]
-        found = report.summary(results, names, SYSTEMS, UNTRAINED)
-        report.print_quality(console, found, {}, SYSTEMS, UNTRAINED)
+        found = report.summary(results, names, SYSTEMS, WITH)
+        report.print_quality(console, found, {}, SYSTEMS, WITH)
         figures["impressions"][size] = dict(zip(PARTS, found.values(), strict=True))
     publish(figures, seeds, options.out, results.commits())
 

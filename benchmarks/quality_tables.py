@@ -194,7 +194,7 @@ def _clicks_of(name: str, sizes: Mapping[str, Any]) -> str:
 
 
 def repeats(figures: Mapping[str, Any]) -> str:
-    """Return each system on seen and unseen queries after each size of the log, with memory minus the system."""
+    """Return each system on each part of the queries after each size of the log, with ours minus the system."""
     columns = {
         f"{part}, {int(size):,} impressions": systems
         for size, parts in figures["impressions"].items()
@@ -207,7 +207,8 @@ def repeats(figures: Mapping[str, Any]) -> str:
             ", ".join([_spread(one), *([points(minus)] if (minus := at(one, "ours_minus")) else [])]) if one else NONE
             for one in found
         ]
-        rows.append([bold(cell, system == "memory") for cell in (system, *cells)])
+        is_ours = all(at(one, "ours_minus") is None for one in found)
+        rows.append([bold(cell, is_ours) for cell in (system, *cells)])
     return table(["system", *columns], rows)
 
 

@@ -58,6 +58,7 @@ TABLES: dict[str, Renderer] = {
     "examination.errors": quality.examination,
     "gate.rows": quality.gate,
     "repeats.systems": quality.repeats,
+    "fields.systems": quality.repeats,
     "exploration.coverage": exploration.coverage,
     "explored_learning.learning": exploration.learning,
     "null.measures": quality.null,

@@ -176,8 +176,8 @@ def described(priors: FieldPriors, labels: Mapping[int, Label]) -> list[dict[str
         {"field": field, "value": value, "effect": round(effect, 3)} for (field, value), effect in categories
     ]
     for key, knots, heights in zip(priors.numbers, priors.knots, priors.heights, strict=True):
-        points = dict(zip(knots.tolist(), heights.tolist(), strict=True))
-        spread = float(heights.max() - heights.min())
-        curve = [[knot, round(height, 3)] for knot, height in points.items()]
-        found.append({"field": labels[int(key)][0], "knots": curve, "effect": round(spread, 3)})
+        curve = [[knot, round(height, 3)] for knot, height in zip(knots.tolist(), heights.tolist(), strict=True)]
+        while len(curve) > 1 and curve[-1][1] == curve[-2][1]:
+            curve.pop()  # a field with fewer knots is filled up
+        found.append({"field": labels[int(key)][0], "knots": curve, "effect": round(float(np.ptp(heights)), 3)})
     return sorted(found, key=lambda one: -abs(one["effect"]))

@@ -1,10 +1,13 @@
 """Writes the reports of models: the fit, the measures, the decision of the gate."""
 
 from collections.abc import Iterable, Iterator, Mapping
+from operator import itemgetter
 from typing import Any
 
 from service.cli import show
 
+MOST_PREFERENCES = 5
+"""Effects of fields that are written, at most: the largest."""
 SHOWN_NAMES = {"birth": "untrained", "initial": "initial weights"}
 """Stored name of a kind or a recipe -> shown name. A head of the recipe `initial` may have trees, priors or a hop."""
 
@@ -41,12 +44,22 @@ def recipe(report: Mapping[str, Any]) -> Iterator[str]:
         yield f"trees: {trees['chosen']}"
     if priors.get("chosen"):
         yield f"documents with a prior: {priors['documents']}"
+    if fields := priors.get("fields"):
+        yield f"preferred on any query: {'; '.join(map(preference, fields[:MOST_PREFERENCES]))}"
     if context.get("chosen"):
         yield f"context: {context['chosen']}"
     if counts := report.get("held_out_queries"):
         yield f"held-out queries: {counts.get('test', 0)} test, {counts.get('cross_fitted', 0)} cross-fitted"
     if chosen.get("optimism"):
         yield f"subtracted for choices on the same queries: {chosen['optimism']:.4f}"
+
+
+def preference(effect: Mapping[str, Any]) -> str:
+    """Return what people prefer by a field, with the difference of logits: `brand oak +0.30`."""
+    if "knots" not in effect:
+        return f"{effect['field']} {effect['value']} {effect['effect']:+.2f}"
+    least, most = (choose(effect["knots"], key=itemgetter(1))[0] for choose in (min, max))
+    return f"{effect['field']} {most:g} to {least:g} {effect['effect']:+.2f}"
 
 
 def scalars(report: Mapping[str, Any]) -> dict[str, Any]:

@@ -12,6 +12,14 @@ REPORT = {
     "head": {"form": "bilinear", "beta": {"words": 0.25, "phrase": 0.5}, "null": [0.1, 0.2, 0.3], "hop": 0.2},
     "hop": {"chosen": None},
     "trees": {"chosen": 40},
+    "priors": {
+        "chosen": 1.0,
+        "documents": 9,
+        "fields": [
+            {"field": "sold", "knots": [[1.0, -0.25], [50.0, 0.5], [1200.0, 0.25]], "effect": 0.75},
+            {"field": "brand", "value": "oak", "effect": -0.3},
+        ],
+    },
     "context": {"chosen": 0.5},
     "examination": {"method": "harvest"},
     "train_seconds": 3.21,
@@ -25,6 +33,8 @@ def test_a_report_has_a_line_for_each_fact() -> None:
         "estimate of position bias: harvest",
         "second hop: 0.2",
         "trees: 40",
+        "documents with a prior: 9",
+        "preferred on any query: sold 50 to 1 +0.75; brand oak -0.30",
         "context: 0.5",
         "held-out queries: 30 test, 10 cross-fitted",
         "subtracted for choices on the same queries: 0.0040",

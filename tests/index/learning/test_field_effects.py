@@ -161,7 +161,7 @@ def test_columns_are_those_of_categories_and_of_steps(tmp_path: Path) -> None:
     names = {key_of(label): label for label in (("brand", "oak"), ("price", None))}
     assert described(priors, names)[0] == {
         "field": "price",
-        "knots": [[10.0, 1.0], [20.0, 2.0], [40.0, -1.0], [41.0, -1.0], [42.0, -1.0], [43.0, -1.0], [44.0, -1.0]],
+        "knots": [[10.0, 1.0], [20.0, 2.0], [40.0, -1.0]],
         "effect": 3.0,
     }
 

@@ -8,11 +8,13 @@ import numpy as np
 import pytest
 
 from index.generation.columns import id_order
+from index.generation.document_fields import category_key, number_key
 from index.generation.generation import Generation
 from index.partitions import merged_words
 from index.partitions.merged_words import MergedPostings
 from index.partitions.parted import PartedDocuments
 from index.ranking.attention import AttentionHead, HeadConfig
+from index.ranking.field_priors import KNOTS, FieldPriors
 from index.ranking.priors import Priors, document_hashes
 from index.ranking.retrieval import Mode, Query
 from index.ranking.search import Ranking, rank, search
@@ -29,7 +31,12 @@ TEXTS = {
     row: f"The {NOUNS[row % 10]} in the {PLACES[row // 7 % 10]} is {'very ' * (row % 5)}old" for row in range(1, 61)
 }
 DOCUMENTS = [
-    replace(written(row, text, NOUNS[row * 3 % 10]), id=f"tree {row * 37 % 61}") for row, text in TEXTS.items()
+    replace(
+        written(row, text, NOUNS[row * 3 % 10]),
+        id=f"tree {row * 37 % 61}",
+        metadata={"age": row * row % 50, "soil": NOUNS[row % 4]} if row % 5 else {},
+    )
+    for row, text in TEXTS.items()
 ]
 TITLE = "old garden and park"
 RIVAL = f"{TITLE}, {TITLE}: the {TITLE}"
@@ -49,6 +56,14 @@ TREE = Trees(
 )
 HASHES = np.sort(document_hashes(id_order(f"tree {number}" for number in range(0, 61, 3))))
 PRIORS = Priors(HASHES, np.linspace(-1, 1, len(HASHES), dtype=np.float32))
+OF_FIELDS = FieldPriors(
+    np.sort(np.asarray([category_key("soil", noun) for noun in NOUNS[:3]], np.uint64)),
+    np.asarray([0.3, -0.4, 0.7], np.float32),
+    np.asarray([number_key("age")], np.uint64),
+    np.arange(KNOTS, dtype=np.float64)[None] * 7,
+    np.linspace(0.9, -0.9, KNOTS, dtype=np.float32)[None],
+    np.asarray(0.2, np.float32),
+)
 HEADS = {
     "untrained": AttentionHead(CONFIG),
     "balanced": AttentionHead(replace(CONFIG, balance=(0.1, 0.5, -0.4, 0.2))),
@@ -56,6 +71,7 @@ HEADS = {
     "with a context": AttentionHead(CONFIG).changed(context=0.5),
     "with trees": AttentionHead(CONFIG).grown(TREE),
     "with priors": AttentionHead(CONFIG).preferring(PRIORS),
+    "with priors of fields": AttentionHead(CONFIG).preferring(replace(PRIORS, fields=OF_FIELDS)),
     "with two heads": AttentionHead(replace(CONFIG, heads=2, form="cosine")),
 }
 QUERIES = (
