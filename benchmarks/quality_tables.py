@@ -207,8 +207,7 @@ def repeats(figures: Mapping[str, Any]) -> str:
             ", ".join([_spread(one), *([points(minus)] if (minus := at(one, "ours_minus")) else [])]) if one else NONE
             for one in found
         ]
-        is_ours = all(at(one, "ours_minus") is None for one in found)
-        rows.append([bold(cell, is_ours) for cell in (system, *cells)])
+        rows.append([bold(cell, not any(at(one, "ours_minus") for one in found)) for cell in (system, *cells)])
     return table(["system", *columns], rows)
 
 

@@ -7,12 +7,14 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
+from errno import ENOSPC
 from functools import cache
 from types import FrameType
 from typing import Any, NoReturn, TextIO
 
 import typer
 
+from index.storage.full_disk import is_full
 from service.cli import (
     aliases,
     collections,
@@ -96,9 +98,11 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     except BrokenPipeError:
         silence(sys.stdout)
         sys.exit(ERROR)
-    except OSError as error:  # such as a full disk behind stdout
+    except Exception as error:  # such as a full disk behind stdout, or under the database of the command
+        if not isinstance(error, OSError) and not is_full(error):
+            raise
         silence(sys.stdout)
-        show.notice(f"system_error: {error}")
+        show.notice(f"system_error: {error if isinstance(error, OSError) else OSError(ENOSPC, os.strerror(ENOSPC))}")
         sys.exit(ERROR)
 
 

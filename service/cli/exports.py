@@ -4,7 +4,8 @@ import os
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Annotated, BinaryIO
+from tempfile import NamedTemporaryFile
+from typing import IO, Annotated
 
 import typer
 
@@ -57,21 +58,22 @@ def parts_of(path: Path) -> Iterator[bytes]:
 
 def saved(parts: Iterable[bytes], path: Path) -> int:
     """Write the parts to a file that only this user can read; return the number of lines. The name is whole or new."""
-    working = path.with_name(path.name + ".part")
     try:
-        with os.fdopen(os.open(working, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
-            lines = copied(parts, file)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(working, path)
+        with NamedTemporaryFile(dir=path.parent, prefix=f"{path.name}.", suffix=".part", delete=False) as file:
+            try:
+                lines = copied(parts, file)
+                file.flush()
+                os.fsync(file.fileno())
+                os.replace(file.name, path)
+            except BaseException:
+                Path(file.name).unlink(missing_ok=True)
+                raise
     except OSError as error:
         raise Failure(ERROR, f"{path.name}: {error.strerror}") from error
-    finally:
-        working.unlink(missing_ok=True)
     return lines
 
 
-def copied(parts: Iterable[bytes], target: BinaryIO) -> int:
+def copied(parts: Iterable[bytes], target: IO[bytes]) -> int:
     """Copy the parts; return the number of lines. Raises Failure if the last line of an export is missing."""
     lines, last = 0, b""
     for part in parts:

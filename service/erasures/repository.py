@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Row, and_, delete, insert, or_, select, true
+from sqlalchemy import ColumnElement, Connection, Row, and_, delete, func, insert, or_, select, true
 
 from service.storage.checked_rows import as_stored, update_row
 from service.storage.checksums import as_json, texts_as_stored
@@ -24,7 +24,7 @@ MAX_LISTED = 200
 class SubjectRows:
     """The rows of a subject in one collection, and the query keys of its events and searches.
 
-    first_at: the time when the first row was stored, None without rows.
+    first_at: the time when the first row was stored, None without rows. "" if the clock may have been ahead then.
     """
 
     events: list[int]
@@ -72,8 +72,25 @@ def subject_rows(connection: Connection, collection_id: int, kind: str, subject:
         sorted({row.query_id for row in impressions}),
         [row.id for row in judgments],
         {row.query_key for row in every},
-        min((row.created_at for row in every), default=None),
+        _first_at(connection, collection_id, every, [row.id for row in events]),
     )
+
+
+def _first_at(
+    connection: Connection, collection_id: int, rows: Sequence[Row[Any]], events: Sequence[int]
+) -> str | None:
+    """Return the time when the first of these rows was stored, None without rows. events: the ids of the events.
+
+    It is "" if the clock was ahead then: a time lies ahead of now, or of the time of an event that was stored later.
+    """
+    times = [row.created_at for row in rows]
+    if not times or max(times) > now():
+        return "" if times else None
+    stored_later = select(func.min(EVENTS.c.created_at)).where(
+        EVENTS.c.collection_id == collection_id, EVENTS.c.id >= min(events, default=0)
+    )
+    later = connection.execute(stored_later).scalar() if events else None
+    return "" if later is not None and later < min(times) else min(times)
 
 
 def _shared(seen: Mapping[str, set[str]], rows: Sequence[Row[Any]]) -> dict[str, set[str]]:

@@ -4,7 +4,7 @@ import shutil
 import sqlite3
 import sys
 from contextlib import suppress
-from datetime import datetime
+from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -34,7 +34,7 @@ from service.runtime.dependency import Running
 from service.runtime.model_files import load_version
 from service.runtime.runtime import Runtime
 from service.snapshots.state import state_hash
-from service.snapshots.stored import stored_snapshots
+from service.snapshots.stored import is_ahead, stored_snapshots
 from service.storage import dialects
 from service.storage.sqlite_database import SqliteDatabase
 from service.storage.unreadable_rows import UnreadableRow
@@ -97,8 +97,9 @@ def metrics(runtime: Running) -> Response:
         for name, value in (values if isinstance(values, dict) else {member: values}).items():
             parts.append(gauge(f"softseek_searcher_{name}", {"": value}))
     if not runtime.settings.only_reads:  # the snapshots are those of the writer
-        snapshots = stored_snapshots(runtime.settings.data)
-        newest = datetime.fromisoformat(snapshots[0].made_at).timestamp() if snapshots else 0
+        moment = datetime.now(UTC)
+        made = [one.made_at for one in stored_snapshots(runtime.settings.data) if not is_ahead(one.made_at, moment)]
+        newest = datetime.fromisoformat(made[0]).timestamp() if made else 0
         parts.append(gauge("softseek_newest_snapshot_timestamp_seconds", {"": round(newest)}))
     return Response(b"".join(parts), media_type=CONTENT_TYPE_LATEST)
 

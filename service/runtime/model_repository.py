@@ -77,6 +77,10 @@ def champion_version(connection: Connection, collection_id: int) -> int:
     return int(connection.execute(wanted).scalar() or 0)
 
 
+REENCODED = "the collection was encoded again with"
+"""The beginning of the reason of a change to version 0 that `softseek reencode` makes; the encoder follows."""
+
+
 def insert_alias_change(
     connection: Connection, collection_id: int, name: str, before: int, after: int, reason: str, rollback: bool
 ) -> None:

@@ -13,7 +13,7 @@ from service.runtime.jobs import Progress
 from service.runtime.runtime import Runtime
 from service.snapshots.creating import SPARE_BYTES, Maker, bytes_needed, make_snapshot, require_space
 from service.snapshots.repository import KIND, attempts
-from service.snapshots.stored import Stored, is_scheduled, stored_snapshots
+from service.snapshots.stored import Stored, is_ahead, is_scheduled, newest_by_clock, stored_snapshots
 from service.storage.database import rfc3339
 
 MAX_SNAPSHOTS = 100
@@ -74,14 +74,13 @@ def make_due_snapshot(runtime: Runtime, moment: datetime | None = None) -> str |
     if hours is None or runtime.snapshot_lock.locked():
         return None
     moment = moment or datetime.now(UTC)
-    made = [one.made_at for one in stored_snapshots(runtime.settings.data) if one.scheduled]
+    made = [one.made_at for one in _scheduled(runtime)]
     with runtime.database.read() as connection:
         tried = [task.created_at for task in attempts(connection) if not _is_asked_for(task)]
     every = timedelta(hours=hours)
-    if made and made[0] > rfc3339(moment - every):
-        return None
-    if tried and tried[0] > rfc3339(moment - min(every, RETRY)):
-        return None
+    for times, pause in ((made, every), (tried, min(every, RETRY))):
+        if any(rfc3339(moment - pause) < at and not is_ahead(at, moment) for at in times):
+            return None
     return _start(runtime, scheduled=True)
 
 
@@ -116,7 +115,8 @@ def _make(runtime: Runtime, scheduled: bool, progress: Progress) -> dict[str, An
     progress.expect(progress.done)
     log.info("snapshot_made", **{name: result[name] for name in ("file", "bytes", "documents")})
     if scheduled:
-        for old in _scheduled(runtime)[runtime.settings.snapshot_keep :]:
+        kept = newest_by_clock(_scheduled(runtime), datetime.now(UTC))
+        for old in kept[runtime.settings.snapshot_keep :]:
             old.delete()
     return result
 

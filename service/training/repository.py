@@ -6,10 +6,12 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, Row, and_, func, insert, or_, select, true, union
 
 from index.records import KeyKind
+from service.runtime.model_repository import REENCODED
 from service.storage.checked_rows import update_row
 from service.storage.database import now
 from service.storage.tables import (
     ALIAS_CHANGES,
+    COLLECTIONS,
     DOCUMENTS,
     EVENTS,
     JUDGMENTS,
@@ -231,9 +233,21 @@ def document_counts(connection: Connection, collection_id: int) -> tuple[int, in
 
 
 def documents_at_runs(connection: Connection, collection_id: int) -> list[int]:
-    """Return the number of documents at each run on the documents, canceled ones left out."""
+    """Return the number of documents at each run on the documents.
+
+    Canceled runs are left out, and those whose model is for the vectors of another encoder.
+    """
     mine = (TRAINING_RUNS.c.collection_id == collection_id, ON_DOCUMENTS, TRAINING_RUNS.c.status != "canceled")
-    return [data["documents"] for data in connection.execute(select(TRAINING_RUNS.c.data).where(*mine)).scalars()]
+    counted = select(TRAINING_RUNS.c.id, TRAINING_RUNS.c.data).where(*mine)
+    found = {run: data["documents"] for run, data in connection.execute(counted)}
+    if not found:
+        return []
+    run, encoder = (MODELS.c.lineage[name].as_string() for name in ("training_run", "encoder"))
+    retired = select(run).join(COLLECTIONS, COLLECTIONS.c.id == MODELS.c.collection_id)
+    retired = retired.where(MODELS.c.collection_id == collection_id, encoder != COLLECTIONS.c.fingerprint)
+    for run_id in connection.execute(retired).scalars():
+        found.pop(run_id, None)
+    return list(found.values())
 
 
 def past_queries(connection: Connection, collection_id: int) -> Iterator[str]:
@@ -247,9 +261,11 @@ def past_queries(connection: Connection, collection_id: int) -> Iterator[str]:
 
 
 def has_moved_champion(connection: Connection, collection_id: int) -> bool:
-    """Return whether the alias `champion` was ever moved."""
+    """Return whether the alias `champion` was moved, and not by `softseek reencode` in the end."""
     mine = (ALIAS_CHANGES.c.collection_id == collection_id, ALIAS_CHANGES.c.name == "champion")
-    return connection.execute(select(ALIAS_CHANGES.c.id).where(*mine).limit(1)).first() is not None
+    newest = select(ALIAS_CHANGES.c.reason).where(*mine).order_by(ALIAS_CHANGES.c.id.desc()).limit(1)
+    reason = connection.execute(newest).scalar()
+    return reason is not None and not reason.startswith(REENCODED)
 
 
 def model_kind(connection: Connection, collection_id: int, version: int) -> str | None:

@@ -10,12 +10,14 @@ from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
+from sqlalchemy import update
 
 from service.erasures import repository
 from service.erasures.receipts import checksum, new_receipt, subject_hash
 from service.operations.repository import replace_answer
 from service.runtime.jobs import too_many_tasks
 from service.storage.database import Database, DatabaseRead
+from service.storage.tables import EVENTS
 from service.training.repository import insert_run
 from tests.service.client import CollectionClient, create, event, good, opened, problem, runtime_of
 from tests.service.test_cli import Run, run
@@ -183,6 +185,30 @@ def test_a_session_and_a_user_are_erased_alone(client: TestClient) -> None:
     assert (erased["impressions"], erased["events"], erased["judgments"], erased["memory"]) == (1, 1, 1, 2)
     counts = trees.get()["counts"]
     assert (counts["events"], counts["judgments"], counts["keys"]["query"]) == (2, 1, 3)
+
+
+@pytest.mark.parametrize(
+    ("mine", "later", "trained_from"),
+    [
+        ("2026-05-01T00:00:00.000Z", "2026-05-02T00:00:00.000Z", "2026-05-01T00:00:00.000Z"),
+        ("2026-05-02T00:00:00.000Z", "2026-05-01T00:00:00.000Z", ""),
+        ("2100-01-01T00:00:00.000Z", "2100-01-02T00:00:00.000Z", ""),
+    ],
+)
+def test_all_models_are_named_if_the_clock_was_ahead_when_rows_were_stored(
+    client: TestClient, mine: str, later: str, trained_from: str
+) -> None:
+    trees = create(client, f"ahead-{mine[:10]}")
+    trees.add({"id": "oak", "text": "the oak is a tall tree"})
+    times = {"mine": mine, "later": later}
+    for name in times:
+        trees.act("oak", client_id=name, user_query=name)
+    with runtime_of(client).database.write() as connection:
+        for name, moment in times.items():
+            connection.execute(update(EVENTS).where(EVENTS.c.client_id == name).values(created_at=moment))
+    with runtime_of(client).database.read() as connection:
+        found = repository.subject_rows(connection, trees.id, "client", "mine")
+    assert (len(found.events), found.trained_from) == (1, trained_from)
 
 
 def test_an_erasure_of_a_user_reads_the_bodies_of_the_events_with_that_user_alone(

@@ -14,6 +14,8 @@ import pytest
 from fastapi.testclient import TestClient
 
 from index.generation.store import GenerationStore
+from service.cli.exports import saved
+from service.cli.failures import Failure
 from service.documents import imports
 from service.exports.importing import Importer
 from service.exports.record_repository import NOT_EXPORTED, TABLES
@@ -332,6 +334,27 @@ def test_the_number_of_exports_at_a_time_is_bounded(client: TestClient) -> None:
     assert client.get("/v1/export").status_code == 200
     assert slots.acquire(blocking=False)
     slots.release()
+
+
+def test_two_exports_to_one_name_do_not_write_into_each_other(tmp_path: Path) -> None:
+    path, end = tmp_path / "a.ndjson", b'{"type":"end","records":1}\n'
+    (tmp_path / "a.ndjson.part").write_bytes(b"of the user")
+
+    def slow() -> Iterator[bytes]:
+        yield b'{"first":1}\n'
+        assert saved([b'{"second":2}\n{"second":3}\n', end], path) == 3
+        assert path.read_bytes() == b'{"second":2}\n{"second":3}\n' + end
+        yield b'{"first":4}\n'
+        assert path.read_bytes() == b'{"second":2}\n{"second":3}\n' + end
+        yield end
+
+    assert saved(slow(), path) == 3
+    assert path.read_bytes() == b'{"first":1}\n{"first":4}\n' + end
+    assert path.stat().st_mode & 0o777 == 0o600
+    with pytest.raises(Failure):
+        saved([b'{"first":1}\n'], path)
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["a.ndjson", "a.ndjson.part"]
+    assert (tmp_path / "a.ndjson.part").read_bytes() == b"of the user"
 
 
 def test_the_command_line_exports_and_imports(

@@ -26,6 +26,7 @@ from service.operations.retention import forget_old_feedback
 from service.runtime.runtime import Runtime
 from service.settings import Settings
 from service.storage.database import rfc3339
+from service.training import from_documents
 from tests.service.client import CollectionClient, create, event, good, opened, problem, runtime_of
 
 pytestmark = pytest.mark.usefixtures("forked_training")
@@ -148,6 +149,32 @@ def test_models_of_the_old_vectors_are_kept_but_not_served(data: Path) -> None:
         assert any("encoded again" in move["reason"] for move in history)
         run = wood.train(promote="never", budget_seconds=1)
         assert (run["model_version"], run["decision"]["earlier_decisions"]) == (2, 0)
+
+
+def test_a_model_of_the_documents_is_made_again_for_the_new_vectors(
+    data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(from_documents, "MIN_DOCUMENTS", 30)
+
+    def reason(wood: CollectionClient) -> str | None:
+        runtime = runtime_of(wood.client)
+        with runtime.database.read() as connection:
+            return from_documents.why_due(runtime, runtime.collection("wood"), connection)
+
+    with served(data, HashingEncoder()) as wood:
+        good(wood.client.put(wood.path, json={"train_from_documents": True}))
+        assert reason(wood) is None, "a labelled model serves"
+        run = wood.train(learn_from="documents")
+        good(
+            wood.client.put(
+                f"{wood.path}/models/aliases/champion", json={"version": run["model_version"], "force": True}
+            )
+        )
+        assert reason(wood) is None, "the collection has not doubled"
+    with running(data) as runtime:
+        reencode(runtime, runtime.collection("wood"))
+    with served(data) as wood:
+        assert reason(wood) == "the collection has 30 documents and no model of its own"
 
 
 def test_models_serve_again_after_the_way_back(data: Path) -> None:

@@ -224,6 +224,24 @@ def test_scheduled_snapshots_are_made_when_due_and_the_oldest_deleted(tmp_path: 
         assert own["file"] in [one["file"] for one in listed["snapshots"]]
 
 
+def test_a_snapshot_of_a_clock_that_was_ahead_puts_off_no_other_and_hides_no_lack(tmp_path: Path) -> None:
+    with unscheduled(tmp_path / "data", snapshot_every_hours=2, snapshot_keep=1) as client:
+        runtime = runtime_of(client)
+        task_id = make_due_snapshot(runtime)
+        result = ended(lambda: runtime.jobs.show(task_id))["result"]
+        made = tmp_path / "data" / result["file"]
+        year = made.name.removeprefix("softseek-")[:4]
+        made.rename(made.with_name(made.name.replace(year, str(int(year) + 9), 1)))
+        gauge = "softseek_newest_snapshot_timestamp_seconds"
+        assert f"{gauge} 0" in client.get("/metrics").text
+        assert make_due_snapshot(runtime, datetime.now(UTC) + timedelta(minutes=30)) is None  # the attempt was just now
+        task_id = make_due_snapshot(runtime, datetime.now(UTC) + timedelta(hours=1.5))
+        again = ended(lambda: runtime.jobs.show(task_id))["result"]
+        listed = good(client.get("/v1/snapshots"))["snapshots"]
+        assert [one["file"] for one in listed] == [again["file"]], "the snapshot of the wrong time is the oldest"
+        assert f"{gauge} 1" in client.get("/metrics").text
+
+
 def test_snapshots_that_were_asked_for_do_not_put_off_a_scheduled_one(tmp_path: Path, monkeypatch: Any) -> None:
     with unscheduled(tmp_path / "data", snapshot_every_hours=2) as client:
         runtime = runtime_of(client)
