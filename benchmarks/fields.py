@@ -38,6 +38,8 @@ from index.records import Floats
 from service.settings import Settings
 
 FIELDS = ("brand", "colour", "price", "sold")
+MEASURED = 180
+"""Test queries of each part: as many in every shop, although the old products of some meet no wish of a query."""
 NEW = 6
 """One in so many products arrives after the log."""
 ARRIVED = "arrived"
@@ -111,9 +113,9 @@ class Measuring:
 
     def _queries(self, part: str) -> list[str]:
         """Return the test queries of a part, in order; queries of different shops are paired by their numbers."""
-        return sorted(
-            self.after.test if part == ARRIVED else [query for query in self.before.test if query.startswith(part)]
-        )
+        judged = self.after.test if part == ARRIVED else self.before.test
+        prefix = UNSEEN_PREFIX if part == ARRIVED else part
+        return sorted(query for query in judged if query.startswith(prefix))[:MEASURED]
 
 
 def _without(judged: dict[str, dict[str, int]], documents: set[str]) -> dict[str, dict[str, int]]:
