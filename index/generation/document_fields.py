@@ -6,6 +6,7 @@ and the value, and its number is NaN.
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from hashlib import blake2b
 
 import numpy as np
@@ -82,6 +83,7 @@ def _pairs(metadata: Mapping[str, MetadataValue]) -> Iterator[tuple[int, float]]
             yield from ((category_key(field, one), np.nan) for one in categories_of(value))
 
 
+@lru_cache(1 << 16)
 def _hash(*parts: str) -> int:
     text = "\0".join(parts).encode("utf-8", "replace")
     return int.from_bytes(blake2b(text, digest_size=8).digest(), "big")

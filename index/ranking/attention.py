@@ -289,7 +289,7 @@ class AttentionHead:
         Logits, null slot and weights follow from the raised parts, so the parts still add up to the logits.
         """
         missing = PARTS.index(part) + 1 - attention.parts.shape[-1]
-        parts = np.pad(attention.parts, [(0, 0), (0, 0), (0, max(0, missing))])
+        parts = np.concatenate([attention.parts, np.zeros((*boost.shape, max(0, missing)), np.float32)], axis=-1)
         parts[..., PARTS.index(part)] += boost
         logits, weights = self.weighed(attention.logits[:, :-1] + boost, mask)
         return Attention(logits, weights, parts, attention.evidence)
