@@ -30,6 +30,7 @@ ACCESS: dict[str, Access] = {
     "post_documents": needs("write"),
     "put_document": needs("write"),
     "patch_document": needs("write"),
+    "patch_documents": needs("write"),
     "delete_document": needs("write"),
     "delete_documents": needs("write"),
     # collections

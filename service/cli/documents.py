@@ -7,7 +7,9 @@ import typer
 from service.cli import show
 from service.cli.connection import DEFAULT_COLLECTION, collection_path, connect
 from service.cli.failures import USAGE, Failure
-from service.cli.options import CollectionOption, DataOption, JsonOption, UrlOption
+from service.cli.feedback import Tally, send
+from service.cli.options import CollectionOption, DataOption, FileArgument, JsonOption, UrlOption
+from service.cli.records import read_objects, unit_of
 
 documents = typer.Typer(help="The documents of a collection.", no_args_is_help=True)
 
@@ -51,6 +53,22 @@ def list_documents(
     show.table(("id", "title", "text"), rows)
     if page["cursor"]:
         show.notice(f"more with --cursor {page['cursor']}")
+
+
+@documents.command("patch")
+def patch_documents(
+    path: FileArgument,
+    collection: CollectionOption = DEFAULT_COLLECTION,
+    data: DataOption = None,
+    url: UrlOption = None,
+    json_out: JsonOption = False,
+) -> None:
+    """Change fields of documents: lines of JSON, or an array, such as {"id": "doc-7", "metadata": {"sold": 412}}."""
+    tally = Tally(unit_of(path))
+    with connect(data, url) as service:
+        address = collection_path(collection, "documents")
+        send(service, address, read_objects(path), tally, '{"documents":[%s]}', "PATCH")
+    tally.end("changes", json_out)
 
 
 @documents.command("delete")

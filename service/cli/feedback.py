@@ -33,6 +33,8 @@ BATCH_RECORDS = 1_000
 BATCH_BYTES = 4 * 1024 * 1024
 """Half of the size limit of a request."""
 
+OUTCOME = {"POST": ("accepted", "rejected"), "PATCH": ("succeeded", "errors")}
+"""Method -> the members of an answer with the number of accepted records, and with the rejected ones."""
 MAX_ACTIONS = 100
 """Names of actions that are shown, the most frequent first."""
 
@@ -158,23 +160,25 @@ def open_judgments(
     return read_judgments(path, kind, texts), "line"
 
 
-def send(service: "Service", path: str, found: Found, tally: Tally, envelope: str) -> None:
-    """Post the records in batches and tally the outcomes. envelope: a %-format for the JSON of a batch.
+def send(service: "Service", path: str, found: Found, tally: Tally, envelope: str, method: str = "POST") -> None:
+    """Send the records in batches and tally the outcomes. envelope: a %-format for the JSON of a batch.
 
-    Raises Refused if the service refuses a batch; the message has the number of records accepted before.
+    method: PATCH for changes of documents. Raises Refused if the service refuses a batch; the message has the number of
+    records accepted before.
     """
     with show.progress("importing") as bar:
         for batch in batches(found, tally):
             body = (envelope % ",".join(text for _, text in batch)).encode()
             try:
-                answer = service.call("POST", path, raw=body)
+                answer = service.call(method, path, raw=body)
             except Refused as refused:
                 refused.lines.append(
                     f"refused from {tally.unit} {batch[0][0]} on; {tally.accepted} were accepted before"
                 )
                 raise
-            tally.accepted += answer["accepted"]
-            for rejection in answer["rejected"]:
+            accepted, rejected = OUTCOME[method]
+            tally.accepted += answer[accepted]
+            for rejection in answer[rejected]:
                 tally.reject(batch[rejection["index"]][0], rejection["code"], rejection["detail"])
             bar.show("importing", tally.accepted + len(tally.rejected), None)
     tally.rejected.sort(key=lambda rejection: int(rejection[tally.unit]))

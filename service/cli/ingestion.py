@@ -54,6 +54,7 @@ class Ingestion:
 
     def _line(self, item: Item) -> bytes | None:
         from service.documents.checking import Wrong, check_document  # here: it imports the web framework, for .3 s
+        from service.documents.schemas import DocumentIn
 
         if isinstance(item.found, Fault):
             self._refuse(item, item.found.code, item.found.detail, item.found.field, item.found.content)
@@ -66,7 +67,7 @@ class Ingestion:
                 item, "invalid_document", str(error), error.field, record, item.fallback_id or record.get("id")
             )
             return None
-        checked = check_document(mapped.document)
+        checked = check_document(mapped.document, DocumentIn)
         if isinstance(checked, Wrong):
             self._refuse(item, "invalid_document", checked.detail, checked.field, record, mapped.document.get("id"))
             return None

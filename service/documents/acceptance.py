@@ -15,6 +15,9 @@ from service.runtime.collection import CollectionState
 from service.runtime.collection_repository import require_collection
 from service.runtime.runtime import Runtime
 
+INVALID = "invalid_document"
+"""The code of a document that is not as documented."""
+
 
 @dataclass(frozen=True)
 class Accepted:
@@ -118,11 +121,15 @@ def failed_item(index: int, code: str, detail: str, id: str | None = None, field
     return {"index": index, "id": id, "status": 422, "code": code, "detail": detail, **named}
 
 
+def shown_id(item: Any) -> str | None:
+    """Return the id of an item that is refused, None if it has no valid id."""
+    id = item.get("id") if isinstance(item, dict) else None
+    return id if isinstance(id, str) and len(id) <= 512 else None
+
+
 def _validated(index: int, item: Any) -> tuple[DocumentIn | None, dict[str, Any]]:
     """Return the document of an item, None if it is invalid, and the outcome of the item."""
-    id = item.get("id") if isinstance(item, dict) else None
-    shown_id = id if isinstance(id, str) and len(id) <= 512 else None
-    document = check_document(item)
+    document = check_document(item, DocumentIn)
     if isinstance(document, Wrong):
-        return None, failed_item(index, "invalid_document", document.detail, shown_id, document.field)
+        return None, failed_item(index, INVALID, document.detail, shown_id(item), document.field)
     return document, {"index": index, "id": document.id, "status": 201, "code": None}

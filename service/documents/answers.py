@@ -49,13 +49,30 @@ class ItemOutcome(Answer):
     id: str | None
     """The id of the document, if it has a valid id."""
     status: int
-    """201 for a new document, 200 for a replaced document, 422 for a refused item."""
+    """201 for a new document, 200 for a replaced document, 422 for a refused item; of patches also 404 and 409."""
     code: str | None
     """The reason of a refusal."""
     detail: str = sometimes()
     """The reason of a refusal, in words."""
     field: str | None = sometimes()
     """The field that is not as documented."""
+
+
+class PatchOutcome(Answer):
+    """What happened to the patches of a batch. All changes are searchable."""
+
+    model_config = example(items_total=1, succeeded=1, failed=0, unchanged=0, errors=[])
+
+    items_total: int
+    """The number of items."""
+    succeeded: int
+    """The number of patches that were applied."""
+    failed: int
+    """The number of refused items."""
+    unchanged: int
+    """The number of applied patches that changed nothing."""
+    errors: list[ItemOutcome]
+    """The refused items, in the order posted."""
 
 
 class BatchOutcome(Answer):

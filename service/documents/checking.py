@@ -1,11 +1,11 @@
 """Checks a document against the limits of the API, and says in words what is wrong with it."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
-from service.documents.schemas import DocumentIn
+from service.documents.schemas import DocumentIn, DocumentPatch
 from service.http.wording import field_name, in_words
 
 METADATA_TYPES = "must be a string, a number, true, false or a list of strings"
@@ -26,10 +26,13 @@ class Wrong:
         return f"{self.field}: {self.wanted}"
 
 
-def check_document(item: Any) -> DocumentIn | Wrong:
-    """Return an item as a document, or what is wrong with it."""
+T = TypeVar("T", DocumentIn, DocumentPatch)
+
+
+def check_document(item: Any, model: type[T]) -> T | Wrong:
+    """Return an item as a document, or as a patch of one, or what is wrong with it."""
     try:
-        return DocumentIn.model_validate(item)
+        return model.model_validate(item)
     except ValidationError as error:
         errors = error.errors(include_url=False, include_input=False)
     if not isinstance(item, dict):

@@ -1,18 +1,21 @@
-"""Changes parts of a document: title, text, url, and metadata by key.
+"""Changes parts of documents: title, text, url, and metadata by key.
 
 A change of url or metadata copies the stored keys and value to the new row of the document. A change of title or text
 encodes the document again.
 """
 
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from operator import itemgetter
+from typing import Any, NoReturn
 
 from pydantic import ValidationError
-from sqlalchemy import Connection
 
 from index.records import Document as DocumentRecord
 from service.documents import repository
-from service.documents.acceptance import content_of, noting_replacements
-from service.documents.indexing import Change, make_searchable, write_documents
+from service.documents.acceptance import INVALID, content_of, failed_item, noting_replacements, shown_id
+from service.documents.checking import Wrong, check_document
+from service.documents.indexing import make_searchable, write_documents
 from service.documents.schemas import DocumentIn, DocumentPatch
 from service.documents.stored_versions_repository import stored_versions
 from service.http.input_errors import input_errors
@@ -31,39 +34,118 @@ def patch_document(runtime: Runtime, state: CollectionState, document_id: str, p
     Raises Problem 404 without such a document, 409 for a document that differs from its checksum, and 422 if the
     changed document is not valid.
     """
+
+    def refuse(problem: Problem) -> NoReturn:
+        raise problem
+
+    (after,) = _patch(runtime, state, [(document_id, patch)], refuse).outcomes
+    assert after is not None
+    return after  # not read again: another request may have deleted it by now
+
+
+def patch_documents(runtime: Runtime, state: CollectionState, items: Sequence[Any]) -> dict[str, Any]:
+    """Change documents, durably and in one transaction; return what happened when the changes are searchable.
+
+    items: patches with an id. An item that is not valid, or whose document is not there, is refused by itself. Several
+    patches of a document follow each other. Raises Problem 404 if the collection was deleted.
+    """
+    errors: list[dict[str, Any]] = []
+    given: list[tuple[int, str, DocumentPatch]] = []
+    for index, item in enumerate(items):
+        patch = check_document(item, DocumentPatch)
+        if isinstance(patch, Wrong):
+            errors.append(failed_item(index, INVALID, patch.detail, shown_id(item), patch.field))
+        elif patch.id is None:
+            errors.append(failed_item(index, INVALID, "id: is required", None, "id"))
+        else:
+            given.append((index, patch.id, patch))
+    problems: list[Problem] = []
+    patched = _patch(runtime, state, [(id, patch) for _, id, patch in given], problems.append)
+    refused = [(index, id) for (index, id, _), after in zip(given, patched.outcomes, strict=True) if after is None]
+    for (index, id), problem in zip(refused, problems, strict=True):
+        first = next((f"{one['pointer'].lstrip('/')}: {one['detail']}" for one in problem.errors or ()), problem.detail)
+        errors.append(failed_item(index, problem.code, first, id) | {"status": problem.status})
+    return {
+        "items_total": len(items),
+        "succeeded": len(items) - len(errors),
+        "failed": len(errors),
+        "unchanged": patched.unchanged,
+        "errors": sorted(errors, key=itemgetter("index")),
+    }
+
+
+@dataclass(frozen=True)
+class Patched:
+    """The document after each patch, None for one that was refused, and the number of patches that changed nothing."""
+
+    outcomes: list[dict[str, Any] | None]
+    unchanged: int
+
+
+def _patch(
+    runtime: Runtime,
+    state: CollectionState,
+    patches: Sequence[tuple[str, DocumentPatch]],
+    refuse: Callable[[Problem], None],
+) -> Patched:
+    """Change documents in one transaction, and make the changes searchable.
+
+    patches: pairs of an id and a patch. refuse: is called within the transaction for each patch that is refused.
+    """
+    outcomes: list[dict[str, Any] | None] = []
+    unchanged = 0
     with state.lock:
         with noting_replacements(state) as insert_pending, runtime.database.write() as connection:
             require_collection(connection, state.id)
-            before, is_pending = _newest(connection, state, document_id)
-            after = _merged(before, patch)
-            change, sequences = None, []
-            if content_of(after) != content_of(before):
-                if not is_pending and all(after[name] == before[name] for name in ENCODED):
-                    change = _written_with_stored_vectors(connection, state, after)
-                if change is None:
-                    state.require_encoder(runtime.encoder)
-                    body = {name: value for name, value in after.items() if name != "id"}
-                    pending = repository.pending_among(connection, state.id, [document_id])
-                    sequences = insert_pending(connection, {document_id: body}, pending)
+            ids = list(dict.fromkeys(id for id, _ in patches))
+            pending = repository.pending_bodies(connection, state.id, ids)
+            before = repository.stored_bodies(connection, state.id, ids) | pending
+            after = dict(before)
+            for id, patch in patches:
+                try:
+                    newest = {"id": id, **_known(after, id)}
+                    changed = _merged(newest, patch)
+                except Problem as problem:
+                    refuse(problem)
+                    outcomes.append(None)
+                    continue
+                outcomes.append(changed)
+                unchanged += content_of(changed) == content_of(newest)
+                after[id] = {name: value for name, value in changed.items() if name != "id"}
+            bodies = {
+                id: body for id, body in after.items() if body and content_of(body) != content_of(before[id] or {})
+            }
+            copied = [id for id in bodies if id not in pending and _is_encoded_alike(before[id] or {}, bodies[id])]
+            versions = stored_versions(connection, state.id, copied)
+            records = [(DocumentRecord(id, **bodies[id]), versions[id][1]) for id in copied if id in versions]
+            change = write_documents(connection, state, records) if records else None
+            others = {id: body for id, body in bodies.items() if id not in versions}
+            sequences = []
+            if others:
+                state.require_encoder(runtime.encoder)
+                sequences = insert_pending(
+                    connection, others, repository.pending_among(connection, state.id, list(others))
+                )
         if change is not None:
             change.publish(state)
     if sequences:
         make_searchable(runtime, state, sequences)
-    return after  # not read again: another request may have deleted it by now
+    return Patched(outcomes, unchanged)
 
 
-def _newest(connection: Connection, state: CollectionState, document_id: str) -> tuple[dict[str, Any], bool]:
-    """Return the newest version of a document, and whether it is still pending. Raises Problem 404 and 409."""
-    pending = repository.pending_body(connection, state.id, document_id)
-    if pending is not None:
-        return {"id": document_id, **pending}, True
-    found = repository.stored_bodies(connection, state.id, [document_id])
-    if document_id not in found:
+def _known(bodies: Mapping[str, dict[str, Any] | None], id: str) -> dict[str, Any]:
+    """Return the body of a document. Raises Problem 404, and 409 if it is None because it is damaged."""
+    if id not in bodies:
         raise not_found("document")
-    body = found[document_id]
+    body = bodies[id]
     if body is None:
         raise Problem(409, "document_damaged", "the stored document differs from its checksum; put it again as a whole")
-    return {"id": document_id, **body}, False
+    return body
+
+
+def _is_encoded_alike(before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
+    """Return whether two versions of a document have the same keys."""
+    return all(after[name] == before.get(name) for name in ENCODED)
 
 
 def _merged(before: dict[str, Any], patch: DocumentPatch) -> dict[str, Any]:
@@ -79,13 +161,4 @@ def _merged(before: dict[str, Any], patch: DocumentPatch) -> dict[str, Any]:
     except ValidationError as error:
         errors = input_errors(error.errors(), changed)
         detail = "the document is not valid with this change"
-        raise Problem(422, "invalid_document", detail, errors[:MAX_ERRORS]) from error
-
-
-def _written_with_stored_vectors(
-    connection: Connection, state: CollectionState, document: dict[str, Any]
-) -> Change | None:
-    """Write a document with the vectors that it has; return None if they are not stored, or damaged."""
-    found = stored_versions(connection, state.id, [document["id"]])
-    changed = [(DocumentRecord(**document), vectors) for _, vectors in found.values()]
-    return write_documents(connection, state, changed) if changed else None
+        raise Problem(422, INVALID, detail, errors[:MAX_ERRORS]) from error

@@ -121,6 +121,14 @@ def pending_body(connection: Connection, collection_id: int, document_id: str) -
     return body
 
 
+def pending_bodies(connection: Connection, collection_id: int, ids: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """Return id -> body of the pending documents among these ids."""
+    wanted = select(PENDING_DOCUMENTS.c.id, PENDING_DOCUMENTS.c.body)
+    mine = wanted.where(PENDING_DOCUMENTS.c.collection_id == collection_id)
+    parts = (connection.execute(mine.where(PENDING_DOCUMENTS.c.id.in_(part))) for part in _parts(ids))
+    return {id: body for part in parts for id, body in part}
+
+
 def document(connection: Connection, collection_id: int, document_id: str) -> Row[Any] | None:
     """Return the row of a searchable document, or None."""
     mine = (DOCUMENTS.c.collection_id == collection_id, DOCUMENTS.c.id == document_id)

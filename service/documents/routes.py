@@ -11,15 +11,17 @@ from fastapi.responses import Response
 from starlette.concurrency import run_in_threadpool
 
 from service.documents import acceptance, actions, imports, indexing, spooling
-from service.documents.answers import BatchOutcome, Document, DocumentPage
+from service.documents.answers import BatchOutcome, Document, DocumentPage, PatchOutcome
 from service.documents.paging import MAX_CHARACTERS, PATTERN
 from service.documents.patching import patch_document as change_document
+from service.documents.patching import patch_documents as change_documents
 from service.documents.schemas import (
     MAX_BATCH,
     Deletion,
     DocumentBatch,
     DocumentBody,
     DocumentPatch,
+    DocumentPatches,
     ImportParameters,
 )
 from service.http.access import Asking
@@ -102,9 +104,7 @@ async def post_documents(
 ) -> Response:
     """Store up to 1,000 documents, durably on any 2xx. With wait, respond when they are searchable."""
     state = runtime.collection(collection)
-    if len(batch.documents) > MAX_BATCH:
-        detail = f"a batch has at most {MAX_BATCH} documents; send several batches, or stream the documents to /import"
-        raise Problem(422, "too_many_documents", detail, [{"pointer": "/documents", "detail": detail}])
+    _require_batch_size(batch.documents)
     task_id = await accept_write(_start, runtime, state, batch.documents)
     deadline = time.monotonic() + (wait or 0)
     while time.monotonic() < deadline and runtime.jobs.is_running(task_id):
@@ -144,6 +144,18 @@ def put_document(runtime: Running, collection: str, document_id: str, document: 
     return Response(orjson.dumps(body), outcome["status"], media_type="application/json")
 
 
+@router.patch(
+    "",
+    responses=answers((200, PatchOutcome, "Every patch was applied"), (207, PatchOutcome, "Some items were refused")),
+)
+def patch_documents(runtime: Running, collection: str, patches: DocumentPatches) -> Response:
+    """Change the given fields of up to 1,000 documents, each named by its id, as one transaction."""
+    state = runtime.collection(collection)
+    _require_batch_size(patches.documents)
+    body = change_documents(runtime, state, patches.documents)
+    return Response(orjson.dumps(body), 207 if body["failed"] else 200, media_type="application/json")
+
+
 @router.patch("/{document_id:path}", responses=answers((200, Document, "The changed document")))
 def patch_document(runtime: Running, collection: str, document_id: str, patch: DocumentPatch) -> dict[str, Any]:
     """Change the given fields of a document; metadata is merged by key. It is searchable when the response is sent."""
@@ -164,6 +176,13 @@ def delete_document(runtime: Running, collection: str, document_id: str) -> Resp
     state = runtime.collection(collection)
     actions.delete_document(runtime, state, document_id)
     return Response(status_code=204)
+
+
+def _require_batch_size(documents: Sequence[Any]) -> None:
+    """Raise Problem 422 for more than MAX_BATCH documents."""
+    if len(documents) > MAX_BATCH:
+        detail = f"a batch has at most {MAX_BATCH} documents; send several batches, or stream the documents to /import"
+        raise Problem(422, "too_many_documents", detail, [{"pointer": "/documents", "detail": detail}])
 
 
 def _failure(task: Mapping[str, Any]) -> Problem:

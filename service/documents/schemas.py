@@ -58,6 +58,18 @@ class DocumentPatch(Strict):
     metadata: Annotated[dict[FieldName, FieldValue | None], Field(max_length=512, fail_fast=True)] | None = None
 
 
+class DocumentPatches(Strict):
+    """Changes of up to 1,000 documents, each with its id. An invalid one does not stop the others."""
+
+    documents: Annotated[
+        list[Any],
+        Field(
+            min_length=1,
+            json_schema_extra={"maxItems": MAX_BATCH, "items": {"$ref": "#/components/schemas/DocumentPatch"}},
+        ),
+    ]
+
+
 class DocumentBatch(Strict):
     """Up to 1,000 documents. Each document is checked separately: an invalid document does not stop the others."""
 

@@ -48,6 +48,7 @@ MATRIX = {
     f"POST {C}/documents/delete": "write",
     f"PUT {C}/documents/{{document_id:path}}": "write",
     f"PATCH {C}/documents/{{document_id:path}}": "write",
+    f"PATCH {C}/documents": "write",
     f"DELETE {C}/documents/{{document_id:path}}": "write",
     "GET /v1/collections": "search write train",
     f"GET {C}": "search write train",

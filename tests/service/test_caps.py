@@ -70,6 +70,7 @@ CAPS = [
     body("PUT", "documents/owl", "values", batch_item("metadata", lambda n: {"f": ["x"] * n}), 1000),
     body("POST", "documents?wait=9", "batch", lambda n: {"documents": [{"id": "owl", "text": "x"}] * n}, 1000,
          "too_many_documents"),
+    body("PATCH", "documents", "batch", lambda n: {"documents": [{"id": "owl"}] * n}, 1000, "too_many_documents"),
     body("POST", "documents/delete", "ids", lambda n: {"ids": ["nothing"] * n}, 10_000),
     body("POST", "events", "batch", lambda n: [event("owl", "look")] * n, 1000, "too_many_events"),
     body("POST", "judgments", "batch", lambda n: {"judgments": [None] * n}, 1000, "too_many_judgments"),

@@ -141,6 +141,13 @@ def test_documents_are_shown_listed_and_deleted(directory: Path, capsys: pytest.
     rest = run(capsys, "documents", "list", "--cursor", page["cursor"])
     assert len(page["documents"]) == 3
     assert "a/3" in rest
+    patches = directory / "patches.jsonl"
+    patches.write_text('{"id": "a/2", "metadata": {"m": 5}}\n\nno JSON\n{"id": "z"}\n{"id": "a/2"}\n', encoding="utf-8")
+    outcome = json.loads(run(capsys, "documents", "patch", patches, "--json", code=3))
+    assert (outcome["accepted"], [one["line"] for one in outcome["rejected"]]) == (2, [3, 4])
+    assert json.loads(run(capsys, "documents", "get", "a/2", "--json"))["metadata"]["m"] == 5
+    patches.write_text('[{"id": "a/2", "title": "Two"}]', encoding="utf-8")
+    assert run(capsys, "documents", "patch", patches) == "1 of 1 changes accepted\n"
     assert run(capsys, "documents", "delete", "a/0", "unknown") == "deleted: 1 documents\n"
     assert json.loads(run(capsys, "documents", "delete", "--filter", "n > 1", "--json")) == {"deleted": 2}
     run(capsys, "documents", "delete", "--filter", " ", code=1)

@@ -12,6 +12,7 @@ from hypothesis import strategies as some
 from service.documents.checking import Wrong, check_document
 from service.documents.mapping import FieldMapping, Mapped, content_id, map_record
 from service.documents.metadata import Unmappable, epoch_seconds
+from service.documents.schemas import DocumentIn
 
 LENIENT = FieldMapping("lenient")
 
@@ -19,7 +20,7 @@ LENIENT = FieldMapping("lenient")
 def lenient(record: dict[str, Any], **fields: Any) -> dict[str, Any]:
     """Return the document of a record, which is within the limits of the API."""
     document = map_record(record, FieldMapping("lenient", **fields)).document
-    assert not isinstance(check_document(document), Wrong)
+    assert not isinstance(check_document(document, DocumentIn), Wrong)
     return document
 
 
@@ -194,5 +195,5 @@ def test_any_record_is_a_valid_document_or_says_why_not(record: dict[str, Any]) 
         document = map_record(record, LENIENT).document
     except Unmappable:
         return
-    checked = check_document(document)
+    checked = check_document(document, DocumentIn)
     assert not isinstance(checked, Wrong) or "must" in checked.wanted

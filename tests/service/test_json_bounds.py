@@ -12,7 +12,7 @@ from fastapi.testclient import TestClient
 from pydantic import ValidationError
 
 from service.documents.checking import Wrong, check_document
-from service.documents.schemas import DocumentPatch
+from service.documents.schemas import DocumentIn, DocumentPatch
 from service.feedback import actions
 from service.feedback.schemas import MAX_ITEMS, MAX_LINES
 from service.http import json_bounds
@@ -117,7 +117,7 @@ def test_many_unknown_fields_are_one_error(client: TestClient) -> None:
 
 
 def test_a_document_with_many_unknown_fields_is_refused_in_words() -> None:
-    wrong = check_document({"id": "x", "text": "x", **many(5_000)})
+    wrong = check_document({"id": "x", "text": "x", **many(5_000)}, DocumentIn)
     assert isinstance(wrong, Wrong)
     assert "unknown fields" in wrong.detail
 

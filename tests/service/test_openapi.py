@@ -200,6 +200,8 @@ def test_answers_about_documents_and_searches_match_the_schema(client: TestClien
     client.put(f"{wood.path}/documents/a", json={"text": "a"})
     client.put(f"{wood.path}/documents/a", json={"text": "b"})
     client.patch(f"{wood.path}/documents/a", json={"metadata": {"x": ["y"]}})
+    client.patch(f"{wood.path}/documents", json={"documents": [{"id": "a", "metadata": {"x": 1}}]})
+    client.patch(f"{wood.path}/documents", json={"documents": [{"id": "a"}, {"id": "nothing"}, 1]})
     wood.add(*map(tree, range(4)))
     client.post(f"{wood.path}/documents?wait=60", json={"documents": [{"id": "b"}, tree(9)]})
     wood.ended_task(client.post(f"{wood.path}/documents", json={"documents": [tree(8)]}).json())

@@ -6,9 +6,11 @@ from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
+from sqlalchemy import select, update
 
 from service.documents import indexing
-from tests.service.client import CollectionClient, create, good, opened, problem
+from service.storage.tables import DOCUMENTS, VALUES
+from tests.service.client import CollectionClient, create, good, opened, problem, runtime_of
 
 WHOLE = {
     "id": "a/1",
@@ -147,3 +149,93 @@ def test_too_much_metadata_after_the_merge_is_refused(shelf: CollectionClient) -
     found = problem(patch(shelf, {"metadata": {f"f{n}": n for n in range(254)}}), 422, "invalid_document")
     assert found["errors"][0]["pointer"] == "/metadata"
     assert shelf.get("documents/a/1") == WHOLE
+
+
+# --- Many documents at once ---
+
+
+def patch_all(shelf: CollectionClient, *items: Any) -> Any:
+    return shelf.client.patch(f"{shelf.path}/documents", json={"documents": list(items)})
+
+
+def test_many_documents_are_changed_at_once_without_encoding(shelf: CollectionClient, encoded: list[Any]) -> None:
+    shelf.add(*({"id": f"n{n}", "text": f"number {n}", "metadata": {"year": n}} for n in range(300)))
+    encoded.clear()
+    before, ranking = shelf.get()["generation"], shelf.ranking("number 7")
+    answer = patch_all(shelf, *({"id": f"n{n}", "metadata": {"year": n + 1000, "lang": "en"}} for n in range(300)))
+    assert answer.status_code == 200
+    assert answer.json() == {"items_total": 300, "succeeded": 300, "failed": 0, "unchanged": 0, "errors": []}
+    assert encoded == []
+    assert shelf.ids("number", filter="year = 1007") == ["n7"]
+    assert shelf.ids("number", filter="year = 7") == []
+    assert shelf.ranking("number 7") == ranking
+    assert shelf.get()["generation"] == before + 1, "all changes are published together"
+
+
+def test_patches_of_one_document_follow_each_other_and_count_if_they_change_nothing(shelf: CollectionClient) -> None:
+    answer = patch_all(
+        shelf,
+        {"id": "b", "metadata": {"year": 1}},
+        {"id": "b", "title": "Removing", "metadata": {"lang": "en"}},
+        {"id": "b", "metadata": {"lang": "en"}},
+        {"id": "a/1"},
+    )
+    assert good(answer) == {"items_total": 4, "succeeded": 4, "failed": 0, "unchanged": 2, "errors": []}
+    changed = shelf.get("documents/b")
+    assert (changed["title"], changed["metadata"]) == ("Removing", {"year": 1, "lang": "en"})
+    assert shelf.ids("removing", mode="words") == ["b"]
+
+
+def test_items_that_are_refused_stop_no_others(shelf: CollectionClient, encoded: list[Any]) -> None:
+    items = (
+        {"id": "b", "text": "mv moves a folder"},
+        {"metadata": {"year": 1}},
+        {"id": "unknown", "metadata": {"year": 1}},
+        {"id": "a/1", "metadata": {"year": {"inner": 1}}},
+        {"id": "a/1", "colour": "red"},
+        {"id": "a/1", "metadata": {f"field {n}": n for n in range(254)}},
+        7,
+        {"id": "a/1", "metadata": {"year": 3}},
+    )
+    answer = patch_all(shelf, *items)
+    assert answer.status_code == 207
+    body = answer.json()
+    assert (body["succeeded"], body["failed"], body["unchanged"]) == (2, 6, 0)
+    assert [(one["index"], one["id"], one["status"], one["code"]) for one in body["errors"]] == [
+        (1, None, 422, "invalid_document"),
+        (2, "unknown", 404, "document_not_found"),
+        (3, "a/1", 422, "invalid_document"),
+        (4, "a/1", 422, "invalid_document"),
+        (5, "a/1", 422, "invalid_document"),
+        (6, None, 422, "invalid_document"),
+    ]
+    assert body["errors"][0]["detail"] == "id: is required"
+    assert all(one["detail"] for one in body["errors"])
+    assert [document.id for document in encoded] == ["b"]
+    assert shelf.ids("moves", mode="words") == ["b"]
+    assert shelf.get("documents/a/1")["metadata"]["year"] == 3
+
+
+def test_a_damaged_document_is_refused_and_one_without_sound_vectors_is_encoded_again(
+    shelf: CollectionClient, encoded: list[Any]
+) -> None:
+    shelf.add({"id": "c", "text": "cat shows a file"}, {"id": "d", "text": "df shows the space"})
+    encoded.clear()
+    with runtime_of(shelf.client).database.write() as connection:
+        connection.execute(update(DOCUMENTS).where(DOCUMENTS.c.id == "c").values(text="cut"))
+        row = select(DOCUMENTS.c.row).where(DOCUMENTS.c.id == "d").scalar_subquery()
+        connection.execute(update(VALUES).where(VALUES.c.document_row == row).values(checksum=1))
+    answer = patch_all(shelf, *({"id": id, "metadata": {"year": 1}} for id in ("c", "d")))
+    (error,) = answer.json()["errors"]
+    assert (error["id"], error["status"], error["code"]) == ("c", 409, "document_damaged")
+    assert [document.id for document in encoded] == ["d"]
+    assert shelf.ids("shows", filter="year = 1") == ["d"]
+
+
+def test_a_batch_of_patches_meets_its_limits(shelf: CollectionClient) -> None:
+    problem(patch_all(shelf, *[{"id": "b"}] * 1001), 422, "too_many_documents")
+    problem(patch_all(shelf), 422, "invalid_request")
+    problem(shelf.client.patch(f"{shelf.path}/documents", json=[{"id": "b"}]), 422, "invalid_request")
+    problem(
+        shelf.client.patch("/v1/collections/nowhere/documents", json={"documents": [1]}), 404, "collection_not_found"
+    )
