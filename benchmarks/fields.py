@@ -38,7 +38,7 @@ from index.records import Floats
 from service.settings import Settings
 
 FIELDS = ("brand", "colour", "price", "sold")
-MEASURED = 180
+MEASURED = 160
 """Test queries of each part: as many in every shop, although the old products of some meet no wish of a query."""
 NEW = 6
 """One in so many products arrives after the log."""

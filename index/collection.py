@@ -100,6 +100,8 @@ class Collection:
         self._store = GenerationStore(Path(self._folder.name) / "index", encoder.dim, language, reading)
         self._documents: dict[int, Document] = {}
         self._rows: dict[str, int] = {}
+        self._first_rows: dict[str, int] = {}
+        """Id -> the row of the first document with it, which tells how new the document is."""
         self._judgments: dict[tuple[str, str], _Judgment] = {}
         self._memory = Confirmations(DecayClock(0))
         self._numbers = count()
@@ -132,6 +134,7 @@ class Collection:
             del self._documents[row]
         self._documents.update((rows[id], document) for id, document in latest.items())
         self._rows.update(rows)
+        self._first_rows = rows | self._first_rows
         self._remember([one for one in self._judgments.values() if one.document_id in latest])
 
     def remove(self, ids: Iterable[str]) -> None:
@@ -139,7 +142,7 @@ class Collection:
         gone = {id: self._rows[id] for id in dict.fromkeys(ids) if id in self._rows}
         self._store.apply(self._tick(), [], list(gone.values()))
         for id, row in gone.items():
-            del self._rows[id], self._documents[row]
+            del self._rows[id], self._first_rows[id], self._documents[row]
         forgotten = [pair for pair in self._judgments if pair[1] in gone]
         self._remember([], [self._judgments.pop(pair) for pair in forgotten])
 
@@ -203,8 +206,10 @@ class Collection:
         generation = self._store.current
         feedback = with_search_vectors(generation, feedback, lambda: self.encoder)
         metadata = [one.metadata for one in self._documents.values()]
-        labels = labels_of(metadata, sorted({name for one in metadata for name in one}))
-        steps = fit(generation, feedback, self.head, config or FitConfig(), labels=labels)
+        labels = labels_of(generation, metadata, sorted({name for one in metadata for name in one}))
+        named = [self._first_rows[one.document_id] for one in self._judgments.values() if one.grade > 0]
+        newer = {self._rows[id] for id, first in self._first_rows.items() if first > max(named, default=first)}
+        steps = fit(generation, feedback, self.head, config or FitConfig(), labels=labels, newer=newer)
         while True:
             try:
                 next(steps)

@@ -17,8 +17,8 @@ from index.records import Ints, Mask, MetadataValue
 Keys = NDArray[np.uint64]
 Numbers = NDArray[np.float64]
 MOST_PAIRS = 64
-"""Pairs of a document, at most; further fields are left out, so that a document takes 1 KiB of memory at most."""
-LARGEST = 1e300
+"""Pairs of a document, at most, so that they take 1 KiB of memory at most."""
+LARGEST_NUMBER = 1e300
 """Numbers of this size and above are left out, and so are those that are not finite."""
 LONGEST = 64
 """Characters of a text that is a category, at most; a longer one is rarely shared by documents."""
@@ -53,9 +53,12 @@ def joined(several: Sequence[FieldPairs | None]) -> FieldPairs | None:
 
 
 def pairs_of(metadata: Mapping[str, MetadataValue]) -> tuple[Keys, Numbers]:
-    """Return the keys and numbers (n,) of a document, n at most MOST_PAIRS: the same in every order of the fields."""
-    found = sorted(set(_pairs(metadata)), key=lambda pair: pair[0])[:MOST_PAIRS]
-    return np.asarray([key for key, _ in found], np.uint64), np.asarray([number for _, number in found], np.float64)
+    """Return the keys and numbers (n,) of a document, n at most MOST_PAIRS: the same in every order of the fields.
+
+    Numbers and booleans come first, then texts, then texts of lists: they are left out first.
+    """
+    found = sorted(set(_pairs(metadata)))[:MOST_PAIRS]
+    return np.asarray([key for _, key, _ in found], np.uint64), np.asarray([number for *_, number in found], np.float64)
 
 
 def number_key(field: str) -> int:
@@ -74,13 +77,15 @@ def categories_of(value: MetadataValue) -> list[str | bool]:
     return [one for one in given if isinstance(one, bool) or (isinstance(one, str) and len(one) <= LONGEST)]
 
 
-def _pairs(metadata: Mapping[str, MetadataValue]) -> Iterator[tuple[int, float]]:
+def _pairs(metadata: Mapping[str, MetadataValue]) -> Iterator[tuple[int, int, float]]:
+    """Yield the place in the order of what is kept, the key and the number of each pair."""
     for field, value in metadata.items():
         if isinstance(value, int | float) and not isinstance(value, bool):
-            if abs(value) < LARGEST:  # also False for NaN
-                yield number_key(field), float(value)
+            if abs(value) < LARGEST_NUMBER:  # also False for NaN
+                yield 0, number_key(field), float(value)
         else:
-            yield from ((category_key(field, one), np.nan) for one in categories_of(value))
+            place = 0 if isinstance(value, bool) else 1 if isinstance(value, str) else 2
+            yield from ((place, category_key(field, one), np.nan) for one in categories_of(value))
 
 
 @lru_cache(1 << 16)

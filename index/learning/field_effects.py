@@ -16,7 +16,15 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_matrix, hstack, vstack
 
-from index.generation.document_fields import FieldPairs, Keys, Numbers, categories_of, category_key, number_key
+from index.generation.document_fields import (
+    NO_PAIRS,
+    FieldPairs,
+    Keys,
+    Numbers,
+    categories_of,
+    category_key,
+    number_key,
+)
 from index.generation.generation import Generation
 from index.ranking.field_priors import KNOTS, FieldPriors, knots_of, no_field_priors, places, ramps
 from index.records import Ints, Mask, MetadataValue
@@ -29,38 +37,58 @@ LEAST_DOCUMENTS = 5
 MOST_CATEGORIES = 5_000
 """Categories, at most: those of the most documents. 60 KB of a model file."""
 BLOCK = 8192
-"""Documents whose metadata are in memory at once."""
+"""Documents whose columns are made at once."""
+MOST_ENTRIES = 10_000_000
+"""Entries of the columns of a run, about: 80 MB. The columns of further documents are left out of the fit."""
+MOST_DESCRIBED = 20
+"""Effects of categories in the report of a run, at most: the largest."""
 LEAST = 0.01
-"""Effects below it are left out of the model."""
+"""Priors of documents and effects of categories below it are left out of the model."""
 
 
-def labels_of(documents: Iterable[Mapping[str, MetadataValue]], fields: Collection[str]) -> dict[int, Label]:
-    """Return key -> label for the fields of these names, and for those of their categories that enough documents have.
+def labels_of(
+    generation: Generation, documents: Iterable[Mapping[str, MetadataValue]], fields: Collection[str]
+) -> dict[int, Label]:
+    """Return key -> label for the fields of these names: their numbers and categories that enough documents have.
 
-    documents: their metadata. The most frequent categories are first, then those that come first in the alphabet.
+    documents: the metadata of the documents of the generation, which has keys alone. Fields with numbers come first,
+    then categories, those of the most documents first and equal ones by key.
     """
-    counts: dict[Label, int] = {}
+    keys, counts = np.unique(generation.columns.field_keys[_is_living(generation)], return_counts=True)
+    enough = dict(
+        zip(keys[counts >= LEAST_DOCUMENTS].tolist(), counts[counts >= LEAST_DOCUMENTS].tolist(), strict=True)
+    )
+    found: dict[int, Label] = {}
     for metadata in documents:
         for field in fields:
             value = metadata.get(field)
-            if isinstance(value, int | float) and not isinstance(value, bool):
-                counts[field, None] = counts.get((field, None), 0) + 1
-            elif value is not None:
-                for category in set(categories_of(value)):
-                    counts[field, category] = counts.get((field, category), 0) + 1
-    enough = sorted(
-        (label for label, count in counts.items() if count >= LEAST_DOCUMENTS),
-        key=lambda label: (-counts[label], label[0], str(label[1])),
-    )
-    numbers = [label for label in enough if label[1] is None]
-    categories = [label for label in enough if label[1] is not None][:MOST_CATEGORIES]
-    return {key_of(label): label for label in (*numbers, *categories)}
+            is_number = isinstance(value, int | float) and not isinstance(value, bool)
+            labels: list[Label] = [(field, None)] if is_number else []
+            labels += [(field, one) for one in categories_of(value)] if value is not None else []
+            found |= {key: label for label in labels if (key := key_of(label)) in enough}
+    ordered = sorted(found, key=lambda key: (-enough[key], key))
+    numbers = [key for key in ordered if found[key][1] is None]
+    categories = [key for key in ordered if found[key][1] is not None][:MOST_CATEGORIES]
+    return {key: found[key] for key in (*numbers, *categories)}
+
+
+def _is_living(generation: Generation) -> Mask:
+    """Return for each pair of the generation whether its document is there."""
+    return np.repeat(generation.alive, np.diff(generation.columns.first_field))
 
 
 def key_of(label: Label) -> int:
     """Return the key of a label, as in the pairs of documents."""
     field, category = label
     return number_key(field) if category is None else category_key(field, category)
+
+
+def _sparse(
+    values: NDArray[np.floating], rows: NDArray[np.int64], columns: NDArray[np.int64], shape: tuple[int, int]
+) -> csr_matrix:
+    found = csr_matrix((values.astype(np.float32), (rows, columns)), shape=shape)
+    found.eliminate_zeros()
+    return found
 
 
 @dataclass(frozen=True)
@@ -76,21 +104,16 @@ class FieldColumns:
         """Return the columns of these keys. The knots are quantiles over the living documents."""
         keys = np.asarray(sorted(labels), np.uint64)
         is_number = np.asarray([labels[int(key)][1] is None for key in keys], np.bool_)
-        living = np.repeat(generation.alive, np.diff(generation.columns.first_field))
-        given = generation.columns.field_keys, generation.columns.field_numbers
-        fields = [(key, given[1][living & (given[0] == key)]) for key in keys[is_number]]
-        known = [(key, knots_of(values)) for key, values in fields if len(values)]
+        given = generation.columns
+        wanted = np.flatnonzero(np.isin(given.field_keys, keys[is_number]) & _is_living(generation))
+        of_pair, values = given.field_keys[wanted], given.field_numbers[wanted]
+        fields = [(key, values[of_pair == key]) for key in keys[is_number]]
+        known = [(key, knots_of(own)) for key, own in fields if len(own)]
         numbers = np.asarray([key for key, _ in known], np.uint64)
         return cls(keys[~is_number], numbers, tuple(knots for _, knots in known))
 
     def __len__(self) -> int:
         return len(self.categories) + sum(map(len, self.knots))
-
-    def of_documents(self, generation: Generation, doc_indices: Ints) -> csr_matrix:
-        """Return the columns (n, W) of these documents (n,)."""
-        parts = [doc_indices[first : first + BLOCK] for first in range(0, len(doc_indices), BLOCK)] or [doc_indices]
-        found = [self.matrix(generation.fields_of(part, np.arange(len(part))), len(part)) for part in parts]
-        return csr_matrix(vstack(found))
 
     def matrix(self, pairs: FieldPairs, count: int) -> csr_matrix:
         """Return the columns (count, W) of this many owners of pairs."""
@@ -102,12 +125,16 @@ class FieldColumns:
             blocks.append(_sparse(ramps(pairs.numbers[own], knots).ravel(), owner, column, (count, len(knots))))
         return csr_matrix(hstack(blocks))
 
-    def priors(self, coefficients: Doubles, offset: float) -> FieldPriors:
-        """Return the priors of fields with these coefficients (W,)."""
+    def priors(self, coefficients: Doubles, means: Doubles) -> FieldPriors:
+        """Return the priors of fields with these coefficients (W,), for columns with these means (W,) in the fit.
+
+        Categories with an effect below LEAST are left out.
+        """
         if not len(self):
             return no_field_priors()
         effects = coefficients[: len(self.categories)].astype(np.float32)
         kept = np.abs(effects) >= LEAST
+        served = np.append(np.where(kept, effects, 0), coefficients[len(self.categories) :])
         knots, heights, first = [], [], len(self.categories)
         for own in self.knots:
             missing = KNOTS - len(own)
@@ -122,11 +149,31 @@ class FieldColumns:
             self.numbers,
             np.asarray(knots, np.float64).reshape(shape),
             np.asarray(heights, np.float32).reshape(shape),
-            np.asarray(offset, np.float32),
+            np.asarray(-means @ served, np.float32),
         )
 
 
-NO_COLUMNS = FieldColumns(np.empty(0, np.uint64), np.empty(0, np.uint64), ())
+@dataclass(frozen=True)
+class DocumentColumns:
+    """The columns (n, W) of documents (n,), doc indices, ascending. Others have no columns in the fit."""
+
+    columns: FieldColumns
+    documents: Ints
+    matrix: csr_matrix
+
+    @classmethod
+    def of(cls, generation: Generation, columns: FieldColumns, documents: Ints) -> "DocumentColumns":
+        """Return the columns of these documents (n,), ascending; of the first ones if they have over MOST_ENTRIES."""
+        parts, entries, last = [columns.matrix(NO_PAIRS, 0)], 0, 0
+        while last < len(documents) and entries < MOST_ENTRIES and len(columns):
+            part = documents[last : last + BLOCK]
+            parts.append(columns.matrix(generation.fields_of(part, np.arange(len(part))), len(part)))
+            last, entries = last + len(part), entries + parts[-1].nnz
+        return cls(columns, documents[:last], csr_matrix(vstack(parts)))
+
+
+_NO_COLUMNS = FieldColumns(np.empty(0, np.uint64), np.empty(0, np.uint64), ())
+NO_COLUMNS = DocumentColumns(_NO_COLUMNS, np.empty(0, np.int64), _NO_COLUMNS.matrix(NO_PAIRS, 0))
 
 
 class CentredColumns:
@@ -135,49 +182,43 @@ class CentredColumns:
     A document is a candidate of many queries, and its columns are stored once.
     """
 
-    def __init__(self, columns: csr_matrix, document: Ints, is_fitted: Mask) -> None:
-        """columns (n, W): of documents. document (M,): the place of each candidate among them. is_fitted (M,)."""
-        self._columns, self._document, self._is_fitted = columns, document, is_fitted
-        times = np.bincount(document[is_fitted], minlength=columns.shape[0])
-        self.means: Doubles = columns.T @ times / max(1, int(times.sum()))
+    def __init__(self, of_documents: DocumentColumns, documents: Ints, could_be_chosen: Mask) -> None:
+        """documents (M,): the doc indices of the candidates; those that could be chosen (M,) and have columns count."""
+        self._columns, known = of_documents.matrix, of_documents.documents
+        self._document = np.minimum(np.searchsorted(known, documents), max(0, len(known) - 1))
+        self._is_fitted = could_be_chosen & np.isin(documents, known)
+        times = np.bincount(self._document[self._is_fitted], minlength=len(known))
+        self.means: Doubles = self._columns.T @ times / max(1, int(times.sum()))
 
     def __matmul__(self, coefficients: Doubles) -> Doubles:
         """Return the effects (M,) for coefficients (W,)."""
         of_documents = self._columns @ coefficients - self.means @ coefficients
-        effects: Doubles = np.where(self._is_fitted, of_documents[self._document], 0.0)
+        effects = np.zeros(len(self._document))
+        effects[self._is_fitted] = of_documents[self._document[self._is_fitted]]
         return effects
 
     def gradient(self, pull: Doubles) -> Doubles:
         """Return the gradient (W,) of a loss with the gradient pull (M,) at the effects."""
-        own = np.where(self._is_fitted, pull, 0.0)
-        of_documents = np.bincount(self._document, own, self._columns.shape[0])
+        own = pull[self._is_fitted]
+        of_documents = np.bincount(self._document[self._is_fitted], own, self._columns.shape[0])
         found: Doubles = self._columns.T @ of_documents - self.means * own.sum()
         return found
-
-
-def _sparse(
-    values: NDArray[np.floating], rows: NDArray[np.int64], columns: NDArray[np.int64], shape: tuple[int, int]
-) -> csr_matrix:
-    return csr_matrix((values.astype(np.float64), (rows, columns)), shape=shape)
-
-
-MOST_DESCRIBED = 20
-"""Effects of categories in the report of a run, at most: the largest."""
 
 
 def described(priors: FieldPriors, labels: Mapping[int, Label]) -> list[dict[str, Any]]:
     """Return the largest effects of categories and all fields with numbers for a report, the largest effects first.
 
-    An effect is what is added to the logit. A field with numbers has its knots and the effects there.
+    An effect is what is added to the logit. A field with numbers has its knots and the effects there; its effect is the
+    difference of the largest and the least.
     """
-    largest = np.argsort(-np.abs(priors.effects), kind="stable")[:MOST_DESCRIBED]
-    categories = [(labels[int(priors.categories[at])], float(priors.effects[at])) for at in largest]
-    found: list[dict[str, Any]] = [
-        {"field": field, "value": value, "effect": round(effect, 3)} for (field, value), effect in categories
-    ]
+    found: list[dict[str, Any]] = []
+    for at in np.argsort(-np.abs(priors.effects), kind="stable")[:MOST_DESCRIBED].tolist():
+        field, value = labels[int(priors.categories[at])]
+        found.append({"field": field, "value": value, "effect": round(float(priors.effects[at]), 3)})
     for key, knots, heights in zip(priors.numbers, priors.knots, priors.heights, strict=True):
-        curve = [[knot, round(height, 3)] for knot, height in zip(knots.tolist(), heights.tolist(), strict=True)]
-        while len(curve) > 1 and curve[-1][1] == curve[-2][1]:
-            curve.pop()  # a field with fewer knots is filled up
+        count = KNOTS
+        while count > 1 and heights[count - 1] == heights[count - 2]:
+            count -= 1  # a field with fewer knots is filled up
+        curve = [[float(knot), round(float(height), 3)] for knot, height in zip(knots[:count], heights, strict=False)]
         found.append({"field": labels[int(key)][0], "knots": curve, "effect": round(float(np.ptp(heights)), 3)})
-    return sorted(found, key=lambda one: -abs(one["effect"]))
+    return sorted((one for one in found if one["effect"]), key=lambda one: -abs(one["effect"]))

@@ -66,6 +66,7 @@ def fit(
     earlier_decisions: int = 0,
     new: Set[int] = frozenset(),
     labels: Mapping[int, Label] = MappingProxyType({}),
+    newer: Set[int] = frozenset(),
 ) -> Steps:
     """Fit a challenger, compare it with the champion on held-out queries, and decide; yields a Step per piece of work.
 
@@ -73,8 +74,8 @@ def fit(
     finished trials: a killed run that is called again with it resumes. earlier_decisions: how often the gate has
     already compared a challenger with this champion; each decision makes the next one stricter. new: the rows of the
     documents that are newer than all documents that the lists of the feedback show. labels: of the keys of metadata
-    that may have an effect (`field_effects.labels_of`). Same inputs: same bits, resumed or not. Raises
-    NotEnoughFeedback.
+    that may have an effect (`field_effects.labels_of`). newer: the rows of the documents that are newer than all
+    documents that the feedback names. Same inputs: same bits, resumed or not. Raises NotEnoughFeedback.
     """
     learn, test = split([one for one in feedback if one.sessions or any(gain > 0 for gain in one.gains.values())])
     silent, _ = split([one for one in feedback if one.is_silent])
@@ -96,7 +97,7 @@ def fit(
     hop = yield from select_hop(generation, selection, learn, clicks, config)
     trees = yield from select_trees(generation, hop.applied(selection), interpretations, config)
     without_priors = trees.applied(hop.applied(selection))
-    priors = yield from select_priors(generation, without_priors, interpretations, config, labels)
+    priors = yield from select_priors(generation, without_priors, interpretations, config, labels, newer)
     choices = Choices(selection, hop, trees, priors)
     grown = (head if hop.chosen is None else head.changed(hop=hop.chosen)).grown(trees.trees)
     grown = grown.preferring(priors.priors)

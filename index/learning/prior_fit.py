@@ -10,7 +10,7 @@ normal prior (Robinson 1991). What documents with a category have in common is c
 documents have too. c_q grows with the number of clicks, because the shares of few clicks are mostly chance.
 """
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,15 +19,13 @@ from scipy.optimize import minimize
 
 from index.generation.generation import Generation
 from index.learning.examples import Example, Feedback, make_batch
-from index.learning.field_effects import NO_COLUMNS, CentredColumns, FieldColumns
+from index.learning.field_effects import LEAST, NO_COLUMNS, CentredColumns, DocumentColumns
 from index.ranking.attention import AttentionHead
 from index.ranking.priors import LARGEST, Hashes, Priors, document_hashes, no_priors
 from index.records import Floats, Mask
 
 HALF_CLICKS = 5.0
 """Clicks on a query with which it weighs half of a query with many."""
-LEAST = 0.01
-"""Priors below it are left out of the model."""
 MOST_DOCUMENTS = 100_000
 """Most documents with a prior: those with the largest. 1.2 MB of a model file."""
 BATCH = 64
@@ -42,7 +40,7 @@ class Residuals:
     documents: hashes of the ids. is_known: whether the document was chosen, or shown in a log of clicks, on any of the
     queries. Other documents have no bias: the absence of choices does not lower a new document. logits: with the log
     propensities. shares: of the gains; they sum to 1 per query. effects: the columns of the metadata of documents that
-    could be chosen. Those are the known ones for a query with clicks, and those that are not newer than all known ones
+    could be chosen. Those are the known ones for a query with clicks, and those that are not newer than the feedback
     for a judged query. Others have effects of 0 in the fit.
     """
 
@@ -52,7 +50,7 @@ class Residuals:
     shares: NDArray[np.float64]
     counts: NDArray[np.int64]
     weights: NDArray[np.float64]
-    columns: FieldColumns
+    columns: DocumentColumns
     effects: CentredColumns
 
     @classmethod
@@ -61,18 +59,21 @@ class Residuals:
         generation: Generation,
         examples: Sequence[Example],
         logits: Sequence[Floats],
-        columns: FieldColumns = NO_COLUMNS,
+        columns: DocumentColumns = NO_COLUMNS,
+        newer: Set[int] = frozenset(),
     ) -> "Residuals":
-        """Return the candidates of the examples with a gain, whose logits (N,) are given."""
+        """Return the candidates of the examples with a gain, whose logits (N,) are given.
+
+        newer: the rows of the documents that were first stored after all documents that the feedback names.
+        """
         pairs = [(one, own) for one, own in zip(examples, logits, strict=True) if one.gains.any()]
         rows = np.asarray(sorted({row for one, _ in pairs for row in _chosen_or_shown(one.feedback)}), np.int64)
         none = np.empty(0)
         places = np.concatenate([np.empty(0, np.int64), *(one.candidates.doc_indices for one, _ in pairs)])
         found = generation.rows[places]
-        is_known, is_earlier = np.isin(found, rows), found <= rows.max(initial=-1)
+        is_known, is_newer = np.isin(found, rows), np.isin(found, np.asarray(sorted(newer), np.int64))
         is_clicked = np.repeat([one.feedback.shown is not None for one, _ in pairs], [len(own) for _, own in pairs])
-        documents, document = np.unique(places, return_inverse=True)
-        could_be_chosen = np.where(is_clicked, is_known, is_earlier)
+        could_be_chosen = np.where(is_clicked, is_known, ~is_newer)
         return cls(
             np.concatenate([np.empty(0, np.uint64), *(hashes_of(one) for one, _ in pairs)]),
             is_known,
@@ -81,7 +82,7 @@ class Residuals:
             np.asarray([len(own) for _, own in pairs], np.int64),
             np.asarray([_weight(one) for one, _ in pairs], np.float64),
             columns,
-            CentredColumns(columns.of_documents(generation, documents), document, could_be_chosen),
+            CentredColumns(columns, places, could_be_chosen),
         )
 
 
@@ -141,10 +142,10 @@ def fit_priors(residuals: Residuals, penalty: float) -> Priors:
         gradient: NDArray[np.float64] = np.append(np.bincount(at, pull, count + 1)[:-1], effects.gradient(pull))
         return float(residuals.weights @ losses + penalty / 2 * fitted @ fitted), gradient + penalty * fitted
 
-    start_at = np.zeros(count + len(residuals.columns))
+    start_at = np.zeros(count + len(effects.means))
     fitted = minimize(loss, start_at, jac=True, method="L-BFGS-B", options={"maxiter": STEPS}).x
     values = np.clip(fitted[:count], -LARGEST, LARGEST)
     largest = np.argsort(-np.abs(values), kind="stable")[:MOST_DOCUMENTS]
     kept = np.sort(largest[np.abs(values[largest]) >= LEAST])
-    offset = -float(effects.means @ fitted[count:])
-    return Priors(documents[kept], values[kept].astype(np.float32), residuals.columns.priors(fitted[count:], offset))
+    fields = residuals.columns.columns.priors(fitted[count:], effects.means)
+    return Priors(documents[kept], values[kept].astype(np.float32), fields)

@@ -5,7 +5,7 @@ queries that measure them: a click by chance on such a query would raise the log
 which would then seem to speak against the document.
 """
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
@@ -17,7 +17,7 @@ from index.generation.generation import Generation
 from index.learning.click_likelihood import CLICKS
 from index.learning.config import AVERAGED_OF, FitConfig, Step
 from index.learning.examples import TEST_FOLDS, Example, fold_of
-from index.learning.field_effects import FieldColumns, Label, described
+from index.learning.field_effects import DocumentColumns, FieldColumns, Label, described
 from index.learning.model_selection import NDCG, ClickInterpretations, Selection
 from index.learning.optimism import once
 from index.learning.ordered_choice import Doubles, choose, overestimate
@@ -76,13 +76,15 @@ def select_priors(
     interpretations: ClickInterpretations,
     config: FitConfig,
     labels: Mapping[int, Label] = MappingProxyType({}),
+    newer: Set[int] = frozenset(),
 ) -> Generator[Step, None, PriorChoice]:
     """Return the chosen priors: none, unless they beat the head without them as a richer recipe must.
 
     They are fitted to judgments, and to clicks among the documents shown: a document that was never shown is not to be
     lowered for it. Smaller penalties are richer. What decides is nDCG@10 plus the log likelihood per click, as for
     recipes. There are no priors for other interpretations of clicks, or with fewer than MIN_QUERIES examples. labels:
-    of the keys of metadata that may have an effect.
+    of the keys of metadata that may have an effect. newer: the rows of the documents that were first stored after all
+    documents that the feedback names.
     """
     examples = interpretations.examples.get("debiased", interpretations.examples["graded"])
     read = not set(AVERAGED_OF).isdisjoint(selection.recipe.readings)
@@ -91,13 +93,15 @@ def select_priors(
     groups, penalties = groups_of(selection), sorted(config.priors, reverse=True)
     if len(groups) > 1:
         examples = [one for one in examples if selection.head_for(one.feedback.query_key) is not None]
-    columns, steps = FieldColumns.of(generation, labels), len(groups) + 1
+    documents = distinct(np.concatenate([one.candidates.doc_indices for one in examples]))
+    columns = DocumentColumns.of(generation, FieldColumns.of(generation, labels), documents)
+    steps = len(groups) + 1
     fitted: list[list[Priors]] = []
     found: list[list[dict[str, Doubles]]] = []
     for at, (folds, head) in enumerate(groups):
         inside, others = _divided(examples, folds)
         logits = _cross_fitted(generation, selection, head, others, folds | HELD_OUT)
-        residuals = Residuals.of(generation, others, logits, columns)
+        residuals = Residuals.of(generation, others, logits, columns, newer)
         fitted.append([no_priors(), *(fit_priors(residuals, penalty) for penalty in penalties)])
         logits = candidate_logits(generation, head, inside)
         found.append([_measured(generation, inside, logits, priors, interpretations) for priors in fitted[-1]])
@@ -113,7 +117,7 @@ def select_priors(
     final = fitted[0][place]
     if len(groups) > 1:
         logits = _cross_fitted(generation, selection, groups[0][1], examples, HELD_OUT)
-        final = fit_priors(Residuals.of(generation, examples, logits, columns), penalties[place - 1])
+        final = fit_priors(Residuals.of(generation, examples, logits, columns, newer), penalties[place - 1])
     by_fold = {fold: own[place] for (folds, _), own in zip(groups, fitted, strict=True) for fold in folds}
     yield Step("priors", steps, steps)
     return PriorChoice(final, by_fold, tried, penalties[place - 1], optimism, labels)

@@ -190,7 +190,7 @@ def _inputs(candidates: CandidateSet, evidence: PartEvidence) -> Candidates:
         trust=None if candidates.trust == 1 else np.asarray([candidates.trust], np.float32),
         signals=None if candidates.signals is None else candidates.signals[None],
         id_order=evidence.id_order[None],
-        fields=NO_PAIRS if evidence.fields is None else evidence.fields.owned_by(evidence.rows),
+        fields=None if evidence.fields is None else evidence.fields.owned_by(evidence.rows),
     )
 
 
@@ -218,6 +218,7 @@ def _nothing() -> PartEvidence:
         memory_weight=none,
         memory_same=np.empty(0, np.bool_),
         titled=None,
+        fields=NO_PAIRS,
     )
 
 

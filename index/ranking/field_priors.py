@@ -28,6 +28,7 @@ PARAMETERS = {
     "priors.offset": np.float32,
 }
 """The arrays of the priors of fields among the parameters of a head: name -> dtype."""
+NUMBERS = ("effects", "knots", "heights", "offset")
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,8 +77,16 @@ class FieldPriors:
 
     @classmethod
     def of_parameters(cls, parameters: Mapping[str, Any]) -> "FieldPriors":
-        """Return the priors of the parameters of a head."""
-        return cls(*(np.asarray(parameters[name], dtype) for name, dtype in PARAMETERS.items()))
+        """Return the priors of the parameters of a head.
+
+        Raises ValueError unless keys and knots ascend and all numbers are finite.
+        """
+        found = cls(*(np.asarray(parameters[name], dtype) for name, dtype in PARAMETERS.items()))
+        ascending = all((keys[1:] > keys[:-1]).all() for keys in (found.categories, found.numbers))
+        ascending = ascending and bool((np.diff(found.knots) >= 0).all())
+        if not ascending or not all(np.isfinite(getattr(found, name)).all() for name in NUMBERS):
+            raise ValueError("the priors of fields are not in order, or not finite")
+        return found
 
 
 def no_field_priors(categories: int = 0, numbers: int = 0) -> FieldPriors:

@@ -57,9 +57,16 @@ def parts_of(path: Path) -> Iterator[bytes]:
 
 
 def saved(parts: Iterable[bytes], path: Path) -> int:
-    """Write the parts to a file that only this user can read; return the number of lines. The name is whole or new."""
+    """Write the parts to a file that only this user can read; return the number of lines. The name is whole or new.
+
+    A device or a pipe gets the parts as they come.
+    """
     try:
-        with NamedTemporaryFile(dir=path.parent, prefix=f"{path.name}.", suffix=".part", delete=False) as file:
+        path = path.resolve()
+        if path.exists() and not path.is_file():
+            with path.open("wb") as device:
+                return copied(parts, device)
+        with NamedTemporaryFile(dir=path.parent, prefix=".softseek-", suffix=".part", delete=False) as file:
             try:
                 lines = copied(parts, file)
                 file.flush()

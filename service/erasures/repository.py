@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Row, and_, delete, func, insert, or_, select, true
+from sqlalchemy import ColumnElement, Connection, Row, and_, delete, insert, or_, select, true
 
 from service.storage.checked_rows import as_stored, update_row
 from service.storage.checksums import as_json, texts_as_stored
@@ -72,25 +72,27 @@ def subject_rows(connection: Connection, collection_id: int, kind: str, subject:
         sorted({row.query_id for row in impressions}),
         [row.id for row in judgments],
         {row.query_key for row in every},
-        _first_at(connection, collection_id, every, [row.id for row in events]),
+        _first_at(connection, collection_id, every, events),
     )
 
 
 def _first_at(
-    connection: Connection, collection_id: int, rows: Sequence[Row[Any]], events: Sequence[int]
+    connection: Connection, collection_id: int, rows: Sequence[Row[Any]], events: Sequence[Row[Any]]
 ) -> str | None:
-    """Return the time when the first of these rows was stored, None without rows. events: the ids of the events.
+    """Return the time when the first of these rows was stored, None without rows. events: those that are events.
 
-    It is "" if the clock was ahead then: a time lies ahead of now, or of the time of an event that was stored later.
+    It is "" if the clock was ahead then: a time lies ahead of now, or an event that was stored later has an earlier
+    time.
     """
-    times = [row.created_at for row in rows]
+    times: list[str] = [row.created_at for row in rows]
     if not times or max(times) > now():
         return "" if times else None
-    stored_later = select(func.min(EVENTS.c.created_at)).where(
-        EVENTS.c.collection_id == collection_id, EVENTS.c.id >= min(events, default=0)
-    )
-    later = connection.execute(stored_later).scalar() if events else None
-    return "" if later is not None and later < min(times) else min(times)
+    if events:
+        first = min(events, key=lambda row: row.id)
+        mine = (EVENTS.c.collection_id == collection_id, EVENTS.c.created_at < first.created_at)
+        if connection.execute(select(EVENTS.c.id).where(*mine, EVENTS.c.id > first.id).limit(1)).first() is not None:
+            return ""
+    return min(times)
 
 
 def _shared(seen: Mapping[str, set[str]], rows: Sequence[Row[Any]]) -> dict[str, set[str]]:

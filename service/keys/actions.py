@@ -15,7 +15,7 @@ from service.keys.schemas import MAX_KEYS, KeyIn
 from service.runtime.key_repository import damaged_keys, key_rows, known_keys
 from service.runtime.keyring import Keyring, digest_of, new_token
 from service.runtime.runtime import Runtime
-from service.storage.database import new_id, now, rfc3339
+from service.storage.database import is_ahead, new_id, now, rfc3339
 
 ADMIN_KEY_FILE = "admin.key"
 """The file of the data directory with the first admin key, where the start made one."""
@@ -145,6 +145,7 @@ def store_last_uses(runtime: Runtime, least_seconds: float = WRITTEN_SECONDS) ->
         key_id: rfc3339(moment)
         for key_id, moment in moments.items()
         if (stored[key_id] or "") < rfc3339(moment - timedelta(seconds=least_seconds))
+        or is_ahead(stored[key_id] or "", moment)
     }
     if changed:
         with runtime.database.write() as connection:

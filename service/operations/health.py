@@ -34,8 +34,9 @@ from service.runtime.dependency import Running
 from service.runtime.model_files import load_version
 from service.runtime.runtime import Runtime
 from service.snapshots.state import state_hash
-from service.snapshots.stored import is_ahead, stored_snapshots
+from service.snapshots.stored import stored_snapshots
 from service.storage import dialects
+from service.storage.database import is_ahead
 from service.storage.sqlite_database import SqliteDatabase
 from service.storage.unreadable_rows import UnreadableRow
 

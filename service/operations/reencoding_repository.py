@@ -11,7 +11,7 @@ from sqlalchemy import Connection, RowMapping, and_, bindparam, delete, exists, 
 
 from index.records import Floats, KeyKind
 from service.runtime.collection_repository import BESIDE, collection_row, delete_collection, insert_collection
-from service.runtime.model_repository import REENCODED, champion_version, insert_alias_change, point_alias
+from service.runtime.model_repository import champion_version, insert_alias_change, point_alias, reencoding_reason
 from service.storage.checked_rows import update_row
 from service.storage.checksums import GOLDEN, crc, with_lower_sum, with_owner_changed
 from service.storage.tables import (
@@ -163,6 +163,5 @@ def _retire_models(connection: Connection, collection_id: int, fingerprint: str,
     connection.execute(delete(ALIASES).where(ALIASES.c.collection_id == collection_id, ALIASES.c.name == "challenger"))
     if champion:
         point_alias(connection, collection_id, "champion", 0)
-        reason = f"{REENCODED} {encoder}"
-        insert_alias_change(connection, collection_id, "champion", champion, 0, reason, False)
+        insert_alias_change(connection, collection_id, "champion", champion, 0, reencoding_reason(encoder), False)
     return champion

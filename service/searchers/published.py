@@ -24,7 +24,7 @@ from service.runtime.repeated_failures import RepeatedFailures
 from service.searchers.document_part import DocumentPart, keep_part, part_name
 from service.snapshots.archive import ArchiveWriter, check_bytes, unpack
 from service.storage.copying import copy_database
-from service.storage.database import DATABASE_FILE, Database
+from service.storage.database import DATABASE_FILE, SKEW, Database
 
 EVERY_SECONDS = 24 * 3600.0
 """Age of the file at which a searcher writes it anew."""
@@ -200,11 +200,12 @@ class Publisher:
 
 
 def _age(path: Path) -> float:
-    """Return the seconds since the last write of a file; infinity without one."""
+    """Return the seconds since the last write of a file; infinity without one, and for a time ahead of the clock."""
     try:
-        return time.time() - path.stat().st_mtime
+        age = time.time() - path.stat().st_mtime
     except OSError:
         return float("inf")
+    return age if age > -SKEW.total_seconds() else float("inf")
 
 
 def _copy_index(directory: Path, target: Path) -> None:

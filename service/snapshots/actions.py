@@ -13,8 +13,8 @@ from service.runtime.jobs import Progress
 from service.runtime.runtime import Runtime
 from service.snapshots.creating import SPARE_BYTES, Maker, bytes_needed, make_snapshot, require_space
 from service.snapshots.repository import KIND, attempts
-from service.snapshots.stored import Stored, is_ahead, is_scheduled, newest_by_clock, stored_snapshots
-from service.storage.database import rfc3339
+from service.snapshots.stored import Stored, is_scheduled, newest_by_clock, stored_snapshots
+from service.storage.database import is_ahead, rfc3339
 
 MAX_SNAPSHOTS = 100
 """Snapshots in a data directory, at most."""

@@ -7,22 +7,20 @@ import re
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from index.errors import DamagedFile
 from index.storage.files import DRAFT, sync_directory
 from service.snapshots.archive import read_manifest
-from service.storage.database import rfc3339
+from service.storage.database import is_ahead, rfc3339
 
 FOLDER = "snapshots"
 PREFIX, SUFFIX, WORKING, CHECKSUM = "softseek-", ".tar", ".working", ".sha256"
 SCHEDULED = "-scheduled"
 """The end of the ids of snapshots that the schedule made."""
 TIME = "%Y%m%dT%H%M%SZ"
-SKEW = timedelta(minutes=1)
-"""How far ahead of the clock a time may be that was written by it."""
 ID = rf"[0-9]{{8}}T[0-9]{{6}}Z-[0-9a-f]{{12}}(?:{SCHEDULED})?"
 NAME = re.compile(rf"{PREFIX}({ID})\{SUFFIX}")
 
@@ -101,11 +99,6 @@ def stored_snapshots(data: Path) -> list[Stored]:
     """Return the snapshots of a data directory, newest first."""
     found = ((NAME.fullmatch(path.name), path) for path in snapshots_directory(data).iterdir() if path.is_file())
     return sorted((Stored(match[1], path) for match, path in found if match), key=lambda one: one.id, reverse=True)
-
-
-def is_ahead(made_at: str, moment: datetime) -> bool:
-    """Return whether a time, RFC 3339 in UTC, lies ahead of the clock: the clock was corrected after it was written."""
-    return made_at > rfc3339(moment + SKEW)
 
 
 def newest_by_clock(snapshots: Sequence[Stored], moment: datetime) -> list[Stored]:

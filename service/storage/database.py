@@ -8,7 +8,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -171,9 +171,18 @@ def now() -> str:
     return rfc3339(datetime.now(UTC))
 
 
+SKEW = timedelta(minutes=1)
+"""How far ahead of the clock a time may be that was written by it."""
+
+
 def rfc3339(moment: datetime) -> str:
     """Return a time as RFC 3339 text in UTC, to the millisecond. Texts sort in the order of time."""
     return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def is_ahead(stored: str, moment: datetime) -> bool:
+    """Return whether a stored time, RFC 3339 in UTC, lies ahead of the clock, which was corrected since."""
+    return stored > rfc3339(moment + SKEW)
 
 
 def new_id() -> str:

@@ -101,7 +101,7 @@ def fit_state(specification: dict[str, Any], inputs: Inputs) -> None:
         trials = staging / TRIAL_CACHE
         steps = fit(
             inputs.generation, inputs.feedback, champion, config, inputs.initial, trials, earlier, inputs.new,
-            inputs.labels,
+            inputs.labels, inputs.newer,
         )  # fmt: skip
     fitted, seconds = _fitted(steps)
     if fitted.clicks is not None:

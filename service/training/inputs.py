@@ -64,6 +64,8 @@ class Inputs:
     """The counts and times of the feedback, as of the read of the inputs; None for a run on the documents."""
     labels: Mapping[int, Label] = field(default_factory=dict)
     """The labels of the keys of metadata that may have an effect: of filterable fields."""
+    newer: frozenset[int] = frozenset()
+    """The rows of the documents that are newer than all documents that the feedback names."""
 
 
 def encoder_of_keys(load: LoadEncoder, model: str, fingerprint: str) -> Encoder:
@@ -126,6 +128,7 @@ def write_inputs(
     new: frozenset[int] = frozenset()
     window: dict[str, Any] | None = None
     labels: dict[int, Label] = {}
+    newer: frozenset[int] = frozenset()
     if learn_from == "documents":
         rows = _spaced(document_rows(connection, collection_id), MAX_DOCUMENTS)
         parts = (rows[start : start + PART_SIZE] for start in range(0, len(rows), PART_SIZE))
@@ -141,7 +144,10 @@ def write_inputs(
         shown = {row for one in feedback for row in one.shown or ()}
         new = frozenset(newer_documents(connection, collection_id, sorted(shown)))
         window = feedback_window(connection, collection_id)
-        labels = labels_of(metadata_of(connection, collection_id), row["settings"].get("filterable") or ())
+        named = shown | {row for one in feedback for row, gain in one.gains.items() if gain > 0}
+        newer = frozenset(newer_documents(connection, collection_id, sorted(named)))
+        metadata = metadata_of(connection, collection_id)
+        labels = labels_of(store.current, metadata, row["settings"].get("filterable") or ())
     store.save(language, watermark)
     vectors: dict[str, Floats] = {}
     for key in memory:
@@ -153,6 +159,7 @@ def write_inputs(
         "new": sorted(new),
         "window": window,
         "labels": list(labels.values()),
+        "newer": sorted(newer),
     }
     (directory / TEXTS).write_bytes(orjson.dumps(texts, option=orjson.OPT_NON_STR_KEYS))
     query_index = {query_key: index for index, query_key in enumerate(vectors)}
@@ -195,7 +202,9 @@ def read_inputs(directory: Path, known: frozenset[str] = frozenset()) -> Inputs:
         new = frozenset(texts.get("new", ()))
         window = texts.get("window")
         labels = {key_of(label): label for label in map(_label, texts.get("labels", ()))}
-        return Inputs(generation, feedback, initial, facts["fingerprint"], encoder, documents, new, window, labels)
+        newer = frozenset(texts.get("newer", ()))
+        given = generation, feedback, initial, facts["fingerprint"], encoder, documents, new, window
+        return Inputs(*given, labels, newer)
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise DamagedFile(f"{directory.name}: the manifest does not describe the inputs of a run") from error
 

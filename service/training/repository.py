@@ -6,7 +6,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, Row, and_, func, insert, or_, select, true, union
 
 from index.records import KeyKind
-from service.runtime.model_repository import REENCODED
+from service.runtime.model_repository import reencoding_reason
 from service.storage.checked_rows import update_row
 from service.storage.database import now
 from service.storage.tables import (
@@ -263,9 +263,10 @@ def past_queries(connection: Connection, collection_id: int) -> Iterator[str]:
 def has_moved_champion(connection: Connection, collection_id: int) -> bool:
     """Return whether the alias `champion` was moved, and not by `softseek reencode` in the end."""
     mine = (ALIAS_CHANGES.c.collection_id == collection_id, ALIAS_CHANGES.c.name == "champion")
-    newest = select(ALIAS_CHANGES.c.reason).where(*mine).order_by(ALIAS_CHANGES.c.id.desc()).limit(1)
-    reason = connection.execute(newest).scalar()
-    return reason is not None and not reason.startswith(REENCODED)
+    newest = select(ALIAS_CHANGES.c.reason, COLLECTIONS.c.encoder).where(*mine)
+    newest = newest.join(COLLECTIONS, COLLECTIONS.c.id == ALIAS_CHANGES.c.collection_id)
+    found = connection.execute(newest.order_by(ALIAS_CHANGES.c.id.desc()).limit(1)).first()
+    return found is not None and found.reason != reencoding_reason(found.encoder)
 
 
 def model_kind(connection: Connection, collection_id: int, version: int) -> str | None:

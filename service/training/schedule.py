@@ -14,7 +14,7 @@ from index.learning.config import FitConfig
 from service.runtime.collection import CollectionState
 from service.runtime.feedback_repository import confirmed_count
 from service.runtime.runtime import Runtime
-from service.storage.database import rfc3339
+from service.storage.database import is_ahead, rfc3339
 from service.training import repository
 
 
@@ -37,9 +37,12 @@ class Standing:
 
     @cached_property
     def last_start(self) -> datetime | None:
-        """The start of the last run, requested or scheduled, with any outcome; None without a run."""
+        """The start of the last run, requested or scheduled, with any outcome; None without a run.
+
+        It is None too if it lies ahead of the clock, which was corrected since: nobody knows how long ago it was.
+        """
         found = repository.last_start(self._connection, self._state.id)
-        return None if found is None else datetime.fromisoformat(found)
+        return None if found is None or is_ahead(found, self._at) else datetime.fromisoformat(found)
 
     @cached_property
     def new_queries(self) -> int:

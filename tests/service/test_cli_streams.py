@@ -1,12 +1,15 @@
 """Standard streams of a command that fail or are closed, and inputs without content."""
 
 import os
+import sqlite3
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from sqlalchemy.exc import OperationalError
 
+from service import cli
 from tests.service.test_cli import FOUND, HIT, PROGRAM, ROOT, Fake, Run, fake, run
 
 __all__ = ["fake", "run"]
@@ -33,6 +36,24 @@ def test_a_full_disk_behind_stdout_is_an_error_of_one_line(fake: Fake, name: str
     code, said = ended(">/dev/full", COMMANDS[name], fake)
     assert (code, said.splitlines()[-1]) == (1, "system_error: [Errno 28] No space left on device")
     assert "Traceback" not in said
+
+
+def test_a_full_disk_under_the_data_directory_is_an_error_of_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    full = sqlite3.OperationalError("database or disk is full")
+
+    def fail(_arguments: list[str]) -> int:
+        raise OperationalError("INSERT", {}, full)
+
+    monkeypatch.setattr(cli, "run", fail)
+    monkeypatch.setattr(cli, "silence", lambda _stream: None)
+    with pytest.raises(SystemExit) as ended:
+        cli.main(["reencode", "shop"])
+    assert (ended.value.code, capsys.readouterr().err) == (1, "system_error: [Errno 28] No space left on device\n")
+    full = sqlite3.OperationalError("no such table: documents")
+    with pytest.raises(OperationalError):
+        cli.main(["reencode", "shop"])
 
 
 @pytest.mark.parametrize("name", COMMANDS)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
-from sqlalchemy import update
+from sqlalchemy import func, select, update
 
 from service.erasures import repository
 from service.erasures.receipts import checksum, new_receipt, subject_hash
@@ -188,27 +188,43 @@ def test_a_session_and_a_user_are_erased_alone(client: TestClient) -> None:
 
 
 @pytest.mark.parametrize(
-    ("mine", "later", "trained_from"),
+    ("times", "trained_from"),
     [
-        ("2026-05-01T00:00:00.000Z", "2026-05-02T00:00:00.000Z", "2026-05-01T00:00:00.000Z"),
-        ("2026-05-02T00:00:00.000Z", "2026-05-01T00:00:00.000Z", ""),
-        ("2100-01-01T00:00:00.000Z", "2100-01-02T00:00:00.000Z", ""),
+        ((("mine", "05-01"), ("mine", "05-02"), ("later", "05-02")), "2026-05-01T00:00:00.000Z"),
+        ((("mine", "05-02"), ("later", "05-01")), ""),
+        ((("mine", "05-09"), ("mine", "05-03")), ""),
+        ((("mine", "05-09"), ("mine", "05-03"), ("later", "05-04")), ""),
     ],
 )
 def test_all_models_are_named_if_the_clock_was_ahead_when_rows_were_stored(
-    client: TestClient, mine: str, later: str, trained_from: str
+    client: TestClient, times: tuple[tuple[str, str], ...], trained_from: str
 ) -> None:
-    trees = create(client, f"ahead-{mine[:10]}")
+    trees = create(client, f"ahead-{'-'.join(day for _, day in times)}")
     trees.add({"id": "oak", "text": "the oak is a tall tree"})
-    times = {"mine": mine, "later": later}
-    for name in times:
-        trees.act("oak", client_id=name, user_query=name)
+    for at, (name, day) in enumerate(times):
+        trees.act("oak", client_id=name, user_query=f"query {at}")
+        newest = select(func.max(EVENTS.c.id)).where(EVENTS.c.collection_id == trees.id).scalar_subquery()
+        changed = update(EVENTS).where(EVENTS.c.id == newest)
+        with runtime_of(client).database.write() as connection:
+            connection.execute(changed.values(created_at=f"2026-{day}T00:00:00.000Z"))
+    assert trained_from_of(client, trees, "mine") == trained_from
+
+
+def test_all_models_are_named_if_a_time_lies_ahead_of_now(client: TestClient) -> None:
+    trees = create(client, "ahead-of-now")
+    trees.add({"id": "oak", "text": "the oak is a tall tree"})
+    trees.act("oak", client_id="mine", user_query="a tree")
     with runtime_of(client).database.write() as connection:
-        for name, moment in times.items():
-            connection.execute(update(EVENTS).where(EVENTS.c.client_id == name).values(created_at=moment))
+        mine = update(EVENTS).where(EVENTS.c.collection_id == trees.id)
+        connection.execute(mine.values(created_at="2100-01-01T00:00:00.000Z"))
+    assert trained_from_of(client, trees, "mine") == ""
+
+
+def trained_from_of(client: TestClient, trees: CollectionClient, name: str) -> str:
     with runtime_of(client).database.read() as connection:
-        found = repository.subject_rows(connection, trees.id, "client", "mine")
-    assert (len(found.events), found.trained_from) == (1, trained_from)
+        found = repository.subject_rows(connection, trees.id, "client", name)
+    assert found.events
+    return found.trained_from
 
 
 def test_an_erasure_of_a_user_reads_the_bodies_of_the_events_with_that_user_alone(

@@ -60,7 +60,11 @@ def test_long_texts_and_numbers_without_bounds_are_left_out(value: MetadataValue
 
 def test_a_document_has_a_bounded_number_of_pairs() -> None:
     assert len(as_dict({"tags": [f"tag {at}" for at in range(MOST_PAIRS)]})) == MOST_PAIRS
-    assert len(as_dict({"tags": [f"tag {at}" for at in range(MOST_PAIRS + 9)]})) == MOST_PAIRS
+    many: dict[str, MetadataValue] = {"tags": [f"tag {at}" for at in range(MOST_PAIRS + 9)]}
+    assert len(as_dict(many)) == MOST_PAIRS
+    kept = as_dict(many | {"brand": "oak", "sold": 7, "sale": False})
+    assert len(kept) == MOST_PAIRS
+    assert {number_key("sold"), category_key("sale", False), category_key("brand", "oak")} <= kept.keys()
 
 
 def test_a_generation_has_the_pairs_of_its_documents_after_changes(tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
 """Fields of the metadata that people's choices depend on raise documents that nobody has chosen yet."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,11 +10,15 @@ from scipy.sparse import csr_matrix
 
 from index.generation.document_fields import FieldPairs, category_key, number_key, pairs_of
 from index.generation.generation import Generation
+from index.learning import field_effects
 from index.learning.config import FitConfig
 from index.learning.examples import Feedback
 from index.learning.field_effects import (
+    LEAST,
     LEAST_DOCUMENTS,
+    NO_COLUMNS,
     CentredColumns,
+    DocumentColumns,
     FieldColumns,
     Label,
     described,
@@ -68,12 +72,13 @@ def feedback(favourite: str | None = "maker3") -> list[Feedback]:
     return asked
 
 
-def labels(*names: str, fields: Fields = by_maker) -> dict[int, Label]:
-    return labels_of((fields(kind, maker) for kind in range(KINDS) for maker in range(MAKERS)), names)
+def labels(generation: Generation, *names: str, fields: Fields = by_maker) -> dict[int, Label]:
+    documents = (fields(kind, maker) for kind in range(KINDS) for maker in range(MAKERS))
+    return labels_of(generation, documents, names)
 
 
 def fitted(generation: Generation, asked: list[Feedback], *names: str, fields: Fields = by_maker) -> Fitted:
-    return finished(fit(generation, asked, HEAD, CONFIG, labels=labels(*names, fields=fields)))[0]
+    return finished(fit(generation, asked, HEAD, CONFIG, labels=labels(generation, *names, fields=fields)))[0]
 
 
 def makers_of(generation: Generation, head: AttentionHead, kind: int) -> list[str]:
@@ -130,34 +135,42 @@ def test_a_field_that_all_documents_share_changes_no_order(tmp_path: Path) -> No
     assert all(abs(one["effect"]) < 0.05 for one in found.report["priors"]["fields"])
 
 
-def test_labels_are_of_named_fields_and_of_categories_that_enough_documents_have() -> None:
+def with_metadata(directory: Path, given: Sequence[Mapping[str, MetadataValue]]) -> Generation:
+    return generation_of(
+        directory, [replace(written(row, "thing"), metadata=metadata) for row, metadata in enumerate(given)]
+    )
+
+
+def test_labels_are_of_named_fields_and_of_values_that_enough_documents_have(tmp_path: Path) -> None:
     documents: list[Mapping[str, MetadataValue]] = [
         {"brand": "oak", "price": 1.5, "tags": ["a", "a", "b"], "sale": True, "sku": f"s{at}", "note": "x" * 65}
         for at in range(LEAST_DOCUMENTS)
     ]
-    documents.append({"brand": "elm", "price": "on request"})
-    named = ("brand", "price", "tags", "sale", "sku", "note", "absent")
-    wanted = [("price", None), ("brand", "oak"), ("sale", True), ("tags", "a"), ("tags", "b")]
-    assert list(labels_of(documents, named).values()) == wanted
-    assert list(labels_of(documents, ("sale",)).values()) == [("sale", True)]
-    assert list(labels_of(documents, ("sale",))) == [key_of(("sale", True))] == [category_key("sale", True)]
+    documents += [{"brand": "oak", "price": "on request"}, {"brand": "elm", "rare": 7}]
+    generation = with_metadata(tmp_path, documents)
+    named = ("brand", "price", "tags", "sale", "sku", "note", "rare", "absent")
+    found = list(labels_of(generation, documents, named).values())
+    assert found[:2] == [("price", None), ("brand", "oak")]
+    assert set(found[2:]) == {("sale", True), ("tags", "a"), ("tags", "b")}
+    assert labels_of(generation, documents, ("sale",)) == {category_key("sale", True): ("sale", True)}
 
 
 def test_columns_are_those_of_categories_and_of_steps(tmp_path: Path) -> None:
     given: list[Mapping[str, MetadataValue]] = [{"brand": "oak", "price": float(price)} for price in (10, 20, 40)]
-    documents = [replace(written(row, "thing"), metadata=own) for row, own in enumerate(given)]
-    generation = generation_of(tmp_path, documents)
     columns = FieldColumns.of(
-        generation, {category_key("brand", "oak"): ("brand", "oak"), number_key("price"): ("price", None)}
+        with_metadata(tmp_path, given),
+        {category_key("brand", "oak"): ("brand", "oak"), number_key("price"): ("price", None)},
     )
     assert len(columns) == 4
     asked: list[Mapping[str, MetadataValue]] = [{"brand": "oak"}, {"price": 30}, {"price": 90, "brand": "elm"}, {}]
     found = columns.matrix(pairs_for(asked), len(asked)).toarray()
     assert found.tolist() == [[1, 0, 0, 0], [0, 1, 1, 0.5], [0, 1, 1, 1], [0, 0, 0, 0]]
     coefficients = np.asarray([0.5, 1.0, 1.0, -3.0])
-    priors = columns.priors(coefficients, offset=0.25)
-    assert priors.of_owners(pairs_for(asked), len(asked)) == pytest.approx(found @ coefficients + 0.25)
-    assert priors.of_owners(pairs_for(asked), len(asked)).tolist() == [0.75, 0.75, -0.75, 0.25]
+    means = np.asarray([0.0, 0.0, 0.25, 0.0])
+    priors = columns.priors(coefficients, means)
+    assert priors.of_owners(pairs_for(asked), len(asked)) == pytest.approx(found @ coefficients - 0.25)
+    small = columns.priors(np.asarray([LEAST / 2, 0, 0, 0]), np.ones(4))
+    assert (len(small.categories), float(small.offset)) == (0, 0.0)
     names = {key_of(label): label for label in (("brand", "oak"), ("price", None))}
     assert described(priors, names)[0] == {
         "field": "price",
@@ -173,14 +186,80 @@ def pairs_for(documents: list[Mapping[str, MetadataValue]]) -> FieldPairs:
     return FieldPairs(owners, keys, numbers)
 
 
-def test_centred_columns_have_the_gradient_of_their_effects() -> None:
+def test_centred_columns_have_the_gradient_of_their_effects(tmp_path: Path) -> None:
     random = np.random.default_rng(0)
-    is_fitted = np.asarray([True] * 6 + [False] * 3)
-    columns = CentredColumns(csr_matrix(random.random((4, 3))), random.integers(4, size=9), is_fitted)
+    documents = random.integers(4, 9, size=9)
+    could_be_chosen = np.asarray([True] * 6 + [False] * 3)
+    known = np.unique(documents)[:-1]
+    of_documents = DocumentColumns(NO_COLUMNS.columns, known, csr_matrix(random.random((len(known), 3))))
+    columns = CentredColumns(of_documents, documents, could_be_chosen)
     coefficients, pull = random.random(3), random.random(9)
     effects = columns @ coefficients
-    assert effects[~is_fitted].tolist() == [0.0] * 3
-    assert effects[is_fitted].mean() == pytest.approx(0, abs=1e-12)
+    is_fitted = could_be_chosen & np.isin(documents, known)
+    assert 2 < is_fitted.sum() < 6
+    assert effects[~is_fitted].tolist() == [0.0] * int((~is_fitted).sum())
+    assert effects[is_fitted].mean() == pytest.approx(0, abs=1e-6)
     step = 1e-6 * np.eye(3)
     numeric = [(pull @ (columns @ (coefficients + one)) - pull @ effects) / 1e-6 for one in step]
     assert columns.gradient(pull) == pytest.approx(numeric, abs=1e-6)
+
+
+def test_documents_beyond_the_bound_are_left_out_of_the_fit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(field_effects, "BLOCK", 2)
+    monkeypatch.setattr(field_effects, "MOST_ENTRIES", 5)
+    generation = with_metadata(tmp_path, [{"brand": "oak"}] * 9)
+    columns = FieldColumns.of(generation, {category_key("brand", "oak"): ("brand", "oak")})
+    found = DocumentColumns.of(generation, columns, np.arange(9))
+    assert found.documents.tolist() == [0, 1, 2, 3, 4, 5]
+    assert found.matrix.toarray().tolist() == [[1.0]] * 6
+    assert len(DocumentColumns.of(generation, NO_COLUMNS.columns, np.arange(9)).documents) == 0
+
+
+@pytest.mark.parametrize("order", ["as they came", "older documents changed since"])
+def test_dates_of_documents_that_could_not_be_chosen_are_not_lowered(tmp_path: Path, order: str) -> None:
+    """A changed document gets a new row, so the order of rows does not tell which document is new."""
+    old, new = (range(KINDS * (MAKERS - 1)), range(1000, 1000 + KINDS))
+    moved = 2000 if order != "as they came" else 0
+    documents = [
+        replace(
+            written(row + moved, f"kind{row % KINDS} thing"), id=f"old {row}", metadata={"date": 10 * (row // KINDS)}
+        )
+        for row in old
+    ]
+    documents += [
+        replace(written(row, f"kind{row % KINDS} thing"), id=f"new {row}", metadata={"date": 100}) for row in new
+    ]
+    generation = generation_of(tmp_path, sorted(documents, key=lambda one: one.row))
+    asked = []
+    for at in range(COUNT):
+        text, row = f"kind{at % KINDS} ask{at}", at % KINDS + KINDS * (MAKERS - 2) + moved
+        asked.append(Feedback(text, text, vector_of(text), {row: 3.0}))
+    date = {number_key("date"): ("date", None)}
+    found = finished(fit(generation, asked, HEAD, CONFIG, labels=date, newer=frozenset(new)))[0]
+    assert 100 in found.head.priors.fields.knots
+    assert height(found, 100) >= height(found, 30) > height(found, 0)
+    without = finished(fit(generation, asked, HEAD, CONFIG, labels=date))[0]
+    assert height(without, 100) < height(without, 30), "without `newer` they are"
+
+
+def height(found: Fitted, date: float) -> float:
+    """Return what a date adds to the prior of a document."""
+    return float(found.head.priors.fields.of_pairs(np.asarray([number_key("date")], np.uint64), np.asarray([date]))[0])
+
+
+def test_clicks_teach_effects_too(tmp_path: Path) -> None:
+    generation = collection(tmp_path, by_maker)
+    found = fitted(generation, [as_clicks(one) for one in feedback()], "maker")
+    effects = {one["value"]: one["effect"] for one in found.report["priors"]["fields"]}
+    assert max(effects, key=lambda name: effects[name]) == "maker3"
+    for kind in NEW_KINDS:
+        assert makers_of(generation, found.head, kind)[0] == "maker3"
+
+
+def as_clicks(one: Feedback) -> Feedback:
+    """Return the feedback as twenty clicks in lists that showed all documents of the kind at each of five positions."""
+    ((row, _),) = one.gains.items()
+    first = row // MAKERS * MAKERS
+    each = dict.fromkeys(range(1, MAKERS + 1), 8)
+    clicks = dict.fromkeys(each, 4)
+    return replace(one, gains={row: 20.0}, shown={first + maker: each for maker in range(MAKERS)}, clicks={row: clicks})

@@ -72,6 +72,9 @@ HEADS = {
     "with trees": AttentionHead(CONFIG).grown(TREE),
     "with priors": AttentionHead(CONFIG).preferring(PRIORS),
     "with priors of fields": AttentionHead(CONFIG).preferring(replace(PRIORS, fields=OF_FIELDS)),
+    "with a second hop and priors of fields": (
+        AttentionHead(CONFIG).changed(hop=0.5).preferring(replace(PRIORS, fields=OF_FIELDS))
+    ),
     "with two heads": AttentionHead(replace(CONFIG, heads=2, form="cosine")),
 }
 QUERIES = (

@@ -126,6 +126,24 @@ def test_files_without_one_of_the_arrays_are_damaged() -> None:
             head_of_files(weights | {MANIFEST: manifest_of(weights, facts)})
 
 
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("priors.knots", KNOTS_OF_SOLD[:, ::-1].copy()),
+        ("priors.knots", KNOTS_OF_SOLD * np.nan),
+        ("priors.offset", np.asarray(np.inf, np.float32)),
+    ],
+)
+def test_priors_out_of_order_or_not_finite_are_damaged(name: str, value: np.ndarray) -> None:
+    from safetensors.numpy import load, save
+
+    files = head_files(HEAD.preferring(PRIORS), {})
+    weights = {WEIGHTS: save(load(files[WEIGHTS]) | {name: value})}
+    facts = {"format": 8, "config": HEAD.config.__dict__ | {"fields": [1, 1]}, "lineage": {}}
+    with pytest.raises(DamagedFile):
+        head_of_files(weights | {MANIFEST: manifest_of(weights, facts)})
+
+
 def test_a_model_of_format_7_has_no_priors_of_fields() -> None:
     files = head_files(HEAD, {})
     config = {name: value for name, value in HEAD.config.__dict__.items() if name != "fields"}
