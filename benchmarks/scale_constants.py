@@ -113,7 +113,9 @@ def _collection() -> Iterator[Constant]:
 
 def _bytes() -> Iterator[Constant]:
     sizes = {name: column.itemsize for name, column in Columns.empty().by_name().items()}
-    of_key, of_word = sum(size for name, size in sizes.items() if name.startswith("key_")), sizes["tokens"]
+    of_key, of_field = (sum(sizes[name] for name in sizes if name.startswith(part)) for part in ("key_", "field_"))
+    of_word = sizes["tokens"]
+    of_document = sum(sizes.values()) - of_key - of_field - of_word
     database, documents = (field("snapshots", f"figures/{part}") for part in ("database_bytes", "documents"))
     row = database / documents - SNAPSHOT_VECTORS * 4 * SNAPSHOT_DIM - SNAPSHOT_TEXT_BYTES
     for name, count, source in (
@@ -122,7 +124,7 @@ def _bytes() -> Iterator[Constant]:
         ("position of a code", 8, "index/candidates/pq4.py: the list of faiss numbers its keys"),
         ("columns of a key", of_key, "index/generation/columns.py"),
         ("owner of a key", 8, "index/generation/generation.py: key_doc_index, made by the first filter"),
-        ("columns of a document", sum(sizes.values()) - of_key - of_word, "index/generation/columns.py"),
+        ("columns of a document", of_document, "index/generation/columns.py: all but metadata"),
         ("number of a word", of_word, "index/generation/columns.py: tokens"),
         ("vector in the database", 4096 / 2, "service/storage/vector_codec.py: two on a page of SQLite"),
         ("row of a document", row, "snapshots.json: figures/database_bytes over figures/documents, less text, vectors"),

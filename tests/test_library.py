@@ -50,7 +50,7 @@ def test_a_first_letter_is_not_encoded_and_half_a_word_is(animals: Collection) -
 def test_a_fit_reads_a_misspelled_query_as_a_search_does(animals: Collection, monkeypatch: pytest.MonkeyPatch) -> None:
     taught = []
 
-    def fit(_generation: object, feedback: list[Feedback], *_: object) -> Iterator[None]:
+    def fit(_generation: object, feedback: list[Feedback], *_: object, **_more: object) -> Iterator[None]:
         taught.extend(feedback)
         raise NotEnoughFeedback(1, 20)
         yield  # a generator, as the fit is

@@ -59,7 +59,7 @@ def preference(effect: Mapping[str, Any]) -> str:
     if "knots" not in effect:
         return f"{effect['field']} {effect['value']} {effect['effect']:+.2f}"
     least, most = (choose(effect["knots"], key=itemgetter(1))[0] for choose in (min, max))
-    return f"{effect['field']} {most:.12g} to {least:.12g} {effect['effect']:+.2f}"
+    return f"{effect['field']} {most:.12g} over {least:.12g} {effect['effect']:+.2f}"
 
 
 def scalars(report: Mapping[str, Any]) -> dict[str, Any]:

@@ -62,11 +62,11 @@ def test_the_bytes_of_ten_documents_are_those_calculated_by_hand() -> None:
     assert found["values"] == 10 * 384 * 4
     assert found["codes"] == 20 * (384 / 4 + 8)
     # of a key: kind, start, end, checksum, owner; of a document: row, checksum, first key, first word, title words, id
-    assert found["columns"] == 20 * 5 * 8 + 10 * (5 * 8 + 24)
+    assert found["columns"] == 20 * 5 * 8 + 10 * (6 * 8 + 24)
     assert found["words"] == 10 * 100 * (4 + 3)
     assert found["past queries"] == 3 * 8300
     assert database_bytes(ten) == pytest.approx(10 * (value("row of a document") + 600) + 30 * 2048)
-    assert index_bytes(ten) == 30 * 1536 + 20 * 104 + (20 * 4 * 8 + 10 * 64) + 7000
+    assert index_bytes(ten) == 30 * 1536 + 20 * 104 + (20 * 4 * 8 + 10 * 72) + 7000
 
 
 def test_the_default_limit_of_memory_holds_as_many_past_queries_as_documented() -> None:

@@ -34,7 +34,7 @@ def test_a_report_has_a_line_for_each_fact() -> None:
         "second hop: 0.2",
         "trees: 40",
         "documents with a prior: 9",
-        "preferred on any query: sold 50 to 1 +0.75; brand oak -0.30",
+        "preferred on any query: sold 50 over 1 +0.75; brand oak -0.30",
         "context: 0.5",
         "held-out queries: 30 test, 10 cross-fitted",
         "subtracted for choices on the same queries: 0.0040",

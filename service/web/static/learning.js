@@ -100,7 +100,9 @@ function fitFacts(report) {
     "none" + (Object.keys(tried).length ? ", because validation did not improve" : "");
   if (trees) facts.push(`Trees: ${trees.chosen || none(trees)}`);
   if (priors) facts.push(`Documents with a prior: ${priors.chosen ? priors.documents : none(priors)}`);
-  if (priors?.fields?.length) facts.push(`Preferred on any query: ${priors.fields.slice(0, 5).map(preference).join("; ")}`);
+  if (priors?.fields?.length) {
+    facts.push(`Preferred on any query: ${priors.fields.slice(0, 5).map(preference).join("; ")}`);
+  }
   if (context?.queries) facts.push(`Context: ${context.chosen || "none, because held-out queries did not improve"}`);
   if (examination) facts.push(`Estimate of position bias: ${examination.method}`);
   if (queries) facts.push(`Held-out queries: ${queries.test} test, ${queries.cross_fitted} cross-fitted`);
@@ -117,7 +119,7 @@ function preference({ field, value, knots, effect }) {
   const signed = (effect < 0 ? "−" : "+") + Math.abs(effect).toFixed(2);
   if (!knots) return `${field} ${value} ${signed}`;
   const byEffect = [...knots].sort((one, other) => one[1] - other[1]);
-  return `${field} ${byEffect.at(-1)[0]} to ${byEffect[0][0]} ${signed}`;
+  return `${field} ${byEffect.at(-1)[0]} over ${byEffect[0][0]} ${signed}`;
 }
 
 function heldOut({ a, b, difference, low, high }) {
