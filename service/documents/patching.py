@@ -24,6 +24,8 @@ from service.runtime.collection import CollectionState
 from service.runtime.collection_repository import require_collection
 from service.runtime.runtime import Runtime
 
+PART = 100
+"""Documents that are changed in one transaction: their texts are in memory, up to 4 MB each."""
 ENCODED = ("title", "text")
 """The fields that keys are made from."""
 
@@ -44,10 +46,11 @@ def patch_document(runtime: Runtime, state: CollectionState, document_id: str, p
 
 
 def patch_documents(runtime: Runtime, state: CollectionState, items: Sequence[Any]) -> dict[str, Any]:
-    """Change documents, durably and in one transaction; return what happened when the changes are searchable.
+    """Change documents, durably; return what happened when the changes are searchable.
 
     items: patches with an id. An item that is not valid, or whose document is not there, is refused by itself. Several
-    patches of a document follow each other. Raises Problem 404 if the collection was deleted.
+    patches of a document follow each other. PART of them are changed at a time, so after an error the first ones may be
+    changed. Raises Problem 404 if the collection was deleted.
     """
     errors: list[dict[str, Any]] = []
     given: list[tuple[int, str, DocumentPatch]] = []
@@ -59,19 +62,27 @@ def patch_documents(runtime: Runtime, state: CollectionState, items: Sequence[An
             errors.append(failed_item(index, INVALID, "id: is required", None, "id"))
         else:
             given.append((index, patch.id, patch))
-    problems: list[Problem] = []
-    patched = _patch(runtime, state, [(id, patch) for _, id, patch in given], problems.append)
-    refused = [(index, id) for (index, id, _), after in zip(given, patched.outcomes, strict=True) if after is None]
-    for (index, id), problem in zip(refused, problems, strict=True):
-        first = next((f"{one['pointer'].lstrip('/')}: {one['detail']}" for one in problem.errors or ()), problem.detail)
-        errors.append(failed_item(index, problem.code, first, id) | {"status": problem.status})
+    unchanged = 0
+    for start in range(0, len(given), PART):
+        part = given[start : start + PART]
+        problems: list[Problem] = []
+        patched = _patch(runtime, state, [(id, patch) for _, id, patch in part], problems.append)
+        unchanged += patched.unchanged
+        refused = [(index, id) for (index, id, _), after in zip(part, patched.outcomes, strict=True) if after is None]
+        errors += [_refused(*place, problem) for place, problem in zip(refused, problems, strict=True)]
     return {
         "items_total": len(items),
         "succeeded": len(items) - len(errors),
         "failed": len(errors),
-        "unchanged": patched.unchanged,
+        "unchanged": unchanged,
         "errors": sorted(errors, key=itemgetter("index")),
     }
+
+
+def _refused(index: int, id: str, problem: Problem) -> dict[str, Any]:
+    """Return the outcome of an item that was refused with a problem, with the first part that is wrong."""
+    first = next((f"{one['pointer'].lstrip('/')}: {one['detail']}" for one in problem.errors), problem.detail)
+    return failed_item(index, problem.code, first, id) | {"status": problem.status}
 
 
 @dataclass(frozen=True)

@@ -149,7 +149,7 @@ def put_document(runtime: Running, collection: str, document_id: str, document: 
     responses=answers((200, PatchOutcome, "Every patch was applied"), (207, PatchOutcome, "Some items were refused")),
 )
 def patch_documents(runtime: Running, collection: str, patches: DocumentPatches) -> Response:
-    """Change the given fields of up to 1,000 documents, each named by its id, as one transaction."""
+    """Change the given fields of up to 1,000 documents, each named by its id."""
     state = runtime.collection(collection)
     _require_batch_size(patches.documents)
     body = change_documents(runtime, state, patches.documents)

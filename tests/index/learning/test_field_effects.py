@@ -31,6 +31,7 @@ from index.ranking.retrieval import Query
 from index.ranking.search import search
 from index.records import MetadataValue
 from tests.index.fixtures import ENCODER, generation_of, vector_of, written
+from tests.index.learning.test_prior_selection import as_clicks
 from tests.index.learning_fixtures import finished
 from tests.index.ranking.attention_by_hand import only
 
@@ -254,12 +255,3 @@ def test_clicks_teach_effects_too(tmp_path: Path) -> None:
     assert max(effects, key=lambda name: effects[name]) == "maker3"
     for kind in NEW_KINDS:
         assert makers_of(generation, found.head, kind)[0] == "maker3"
-
-
-def as_clicks(one: Feedback) -> Feedback:
-    """Return the feedback as twenty clicks in lists that showed all documents of the kind at each of five positions."""
-    ((row, _),) = one.gains.items()
-    first = row // MAKERS * MAKERS
-    each = dict.fromkeys(range(1, MAKERS + 1), 8)
-    clicks = dict.fromkeys(each, 4)
-    return replace(one, gains={row: 20.0}, shown={first + maker: each for maker in range(MAKERS)}, clicks={row: clicks})
