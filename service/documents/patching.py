@@ -123,8 +123,8 @@ def _patch(
                 outcomes.append(changed)
                 unchanged += content_of(changed) == content_of(newest)
                 after[id] = {name: value for name, value in changed.items() if name != "id"}
-            bodies = {
-                id: body for id, body in after.items() if body and content_of(body) != content_of(before[id] or {})
+            bodies = {  # in the order of the patches, so that documents keep theirs
+                id: body for id in ids if (body := after.get(id)) and content_of(body) != content_of(before[id] or {})
             }
             copied = [id for id in bodies if id not in pending and _is_encoded_alike(before[id] or {}, bodies[id])]
             versions = stored_versions(connection, state.id, copied)

@@ -89,7 +89,8 @@ def test_a_product_that_nobody_has_chosen_ranks_by_what_people_prefer_in_others(
         record = shop.train()
         assert record["decision"]["promote"], record["decision"]
         (effect,) = [one for one in record["report"]["priors"]["fields"] if one.get("value") in (None, "maker3")]
-        assert effect["field"] == field
+        assert {one["field"] for one in record["report"]["priors"]["fields"]} == {field}, "no other is filterable"
+        assert effect["effect"] > 0
         hit = first(shop, NEW_KIND)
         assert hit["metadata"][field] in ("maker3", 30)
         parts = hit["explain"]["parts"]
@@ -105,11 +106,3 @@ def test_a_product_that_nobody_has_chosen_ranks_by_what_people_prefer_in_others(
     with opened(tmp_path / "data") as client:
         again = first(CollectionClient(client, "shop"), NEW_KIND)
         assert again["explain"]["parts"]["prior"] == parts["prior"]
-
-
-def test_fields_that_are_not_filterable_have_no_effect(tmp_path: Path) -> None:
-    with opened(tmp_path / "data") as client:
-        shop = labelled_shop(client)
-        record = shop.train()
-        assert record["report"]["priors"]["fields"] == []
-        assert not first(shop, NEW_KIND)["explain"]["parts"].get("prior")

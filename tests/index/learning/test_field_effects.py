@@ -239,8 +239,9 @@ def test_dates_of_documents_that_could_not_be_chosen_are_not_lowered(tmp_path: P
     found = finished(fit(generation, asked, HEAD, CONFIG, labels=date, newer=frozenset(new)))[0]
     assert 100 in found.head.priors.fields.knots
     assert height(found, 100) >= height(found, 30) > height(found, 0)
-    without = finished(fit(generation, asked, HEAD, CONFIG, labels=date))[0]
-    assert height(without, 100) < height(without, 30), "without `newer` they are"
+    if not moved:
+        without = finished(fit(generation, asked, HEAD, CONFIG, labels=date))[0]
+        assert height(without, 100) < height(without, 30), "without `newer` they are"
 
 
 def height(found: Fitted, date: float) -> float:
