@@ -1,7 +1,7 @@
 """The metadata of documents as pairs of a key and a number, from which the priors of fields are computed.
 
-A number has the key of its field. A text, a boolean and each text of a list is a category: its key is that of the field
-and the value, and its number is NaN.
+A number is stored with the key of its field. Texts, booleans and the texts of a list are categories: the key of a
+category is made of field and value, and its number is NaN.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

@@ -25,6 +25,7 @@ from index.ranking.retrieval import (
     read_query,
     titled_by,
 )
+from index.ranking.search import reads_fields
 from index.ranking.word_evidence import PEAK_DEPTH
 from index.ranking.word_scores import best_scored, bm25_scores
 from index.records import FACTS, LEXICAL, SIGNALS, Floats, Ints, Mask
@@ -125,7 +126,6 @@ def evidence_of(
     doc_indices = doc_indices[doc_indices >= 0]
     found = candidates_of(generation, query, doc_indices)
     inputs = assemble(generation, [found], query.by_keys, with_values)
-    with_fields = bool(head.priors.fields) and query.mode is Mode.HYBRID
     by_source, matches, signals = _words(generation, query, doc_indices)
     dense = head.dense(asked[None], inputs)[0] if len(doc_indices) else np.zeros((0, DENSE), np.float32)
     own_rows = generation.rows[doc_indices]
@@ -142,7 +142,7 @@ def evidence_of(
         memory_weight=found.memory_weight,
         memory_same=found.memory_same,
         titled=titled_by(generation, query, doc_indices),
-        fields=generation.fields_of(doc_indices, own_rows) if with_fields else None,
+        fields=generation.fields_of(doc_indices, own_rows) if reads_fields(head, query) else None,
     )
 
 

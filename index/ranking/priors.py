@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from index.generation.columns import HASH_BYTES, ID_BYTES, ID_ORDER
 from index.generation.document_fields import FieldPairs
 from index.ranking.field_priors import PARAMETERS as OF_FIELDS
-from index.ranking.field_priors import FieldPriors, no_field_priors
+from index.ranking.field_priors import FieldPriors, no_field_priors, places
 from index.records import Floats
 
 Hashes = NDArray[np.uint64]
@@ -58,11 +58,10 @@ class Priors:
 
     def of(self, documents: Hashes) -> Floats:
         """Return the priors of documents, given as hashes of any shape, without those of fields; 0 if unknown."""
-        if not len(self):
-            return np.zeros(documents.shape, np.float32)
-        at = np.minimum(np.searchsorted(self.documents, documents), len(self) - 1)
-        found: Floats = np.where(self.documents[at] == documents, self.values[at], np.float32(0))
-        return found
+        found, at = places(self.documents, documents.ravel())
+        own = np.zeros(documents.size, np.float32)
+        own[found] = self.values[at]
+        return own.reshape(documents.shape)
 
     def with_fields(self, own: Floats, fields: FieldPairs) -> Floats:
         """Return priors of documents, of any shape, with those of their fields: at most LARGEST in size."""
@@ -84,6 +83,8 @@ class Priors:
     @classmethod
     def of_parameters(cls, parameters: Mapping[str, Any]) -> "Priors":
         """Return the priors among the parameters of a head."""
+        if not any(name in parameters for name in PARAMETERS):
+            return no_priors()
         given = no_priors()._arrays() | {name: parameters[name] for name in PARAMETERS if name in parameters}
         documents, values = (given[name] for name in OF_DOCUMENTS)
         return cls(documents, values, FieldPriors.of_parameters(given))

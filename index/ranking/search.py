@@ -54,6 +54,11 @@ class Ranking(Ranked):
     attend_ms: float
 
 
+def reads_fields(head: AttentionHead, query: Query) -> bool:
+    """Return whether the ranking of a query reads the metadata of the candidates."""
+    return bool(head.priors.fields) and query.mode is Mode.HYBRID
+
+
 def project(head: AttentionHead, vector: Floats) -> Floats:
     """Return the search vectors (H, D) of a unit query (D,)."""
     projected: Floats = head.search_vectors(vector[None])[0]
@@ -102,8 +107,7 @@ class OneGeneration:
         started, generation = time.perf_counter(), self.generation
         candidates = retrieve(generation, query, vectors, required)
         spent = time.perf_counter() - started
-        with_fields = bool(self.head.priors.fields) and query.mode is Mode.HYBRID
-        inputs = assemble(generation, [candidates], query.by_keys, with_values, with_fields)
+        inputs = assemble(generation, [candidates], query.by_keys, with_values, reads_fields(self.head, query))
         dense = self.head.dense(asked, inputs)
         return Gathered(candidates, inputs, dense, partial(generation.best_first, candidates.doc_indices), spent)
 

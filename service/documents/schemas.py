@@ -3,6 +3,7 @@
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, StrictBool, StrictFloat, StrictInt, StrictStr
+from pydantic.config import JsonDict
 from pydantic_core import PydanticKnownError
 
 from service.http.requests import Strict
@@ -58,28 +59,22 @@ class DocumentPatch(Strict):
     metadata: Annotated[dict[FieldName, FieldValue | None], Field(max_length=512, fail_fast=True)] | None = None
 
 
+def _batch_of(schema: str) -> Any:
+    """Return the limits of a list whose items are checked one by one, and documented by this schema."""
+    items: JsonDict = {"$ref": f"#/components/schemas/{schema}"}
+    return Field(min_length=1, json_schema_extra={"maxItems": MAX_BATCH, "items": items})
+
+
 class DocumentPatches(Strict):
     """Changes of up to 1,000 documents, each with its id. An invalid one does not stop the others."""
 
-    documents: Annotated[
-        list[Any],
-        Field(
-            min_length=1,
-            json_schema_extra={"maxItems": MAX_BATCH, "items": {"$ref": "#/components/schemas/DocumentPatch"}},
-        ),
-    ]
+    documents: Annotated[list[Any], _batch_of("DocumentPatch")]
 
 
 class DocumentBatch(Strict):
     """Up to 1,000 documents. Each document is checked separately: an invalid document does not stop the others."""
 
-    documents: Annotated[
-        list[Any],
-        Field(
-            min_length=1,
-            json_schema_extra={"maxItems": MAX_BATCH, "items": {"$ref": "#/components/schemas/DocumentIn"}},
-        ),
-    ]
+    documents: Annotated[list[Any], _batch_of("DocumentIn")]
 
 
 ImportField = Annotated[str, Field(min_length=1, max_length=1024)]

@@ -39,7 +39,7 @@ class Standing:
     def last_start(self) -> datetime | None:
         """The start of the last run, requested or scheduled, with any outcome; None without a run.
 
-        It is None too if it lies ahead of the clock, which was corrected since: nobody knows how long ago it was.
+        It is None too if it lies ahead of the clock: the clock was corrected later, so the time since then is unknown.
         """
         found = repository.last_start(self._connection, self._state.id)
         return None if found is None or is_ahead(found, self._at) else datetime.fromisoformat(found)

@@ -1,6 +1,6 @@
 """Documents that are chosen on many queries come first on new queries: a training run learns their priors.
 
-The values of filterable fields have priors too, which documents get that nobody has chosen.
+Values of filterable fields have priors too, which count for documents without feedback.
 """
 
 import random
@@ -60,7 +60,7 @@ def test_a_run_learns_what_people_choose_for_every_query(tmp_path: Path) -> None
 
 
 NEW_KIND = "parka"
-"""A kind of product that nobody has asked for."""
+"""A kind of product without a query in the feedback."""
 
 
 def labelled(kind: str, maker: int) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Fields of the metadata that people's choices depend on raise documents that nobody has chosen yet."""
+"""Values of fields that people prefer raise documents without feedback too."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -37,7 +37,7 @@ from tests.index.ranking.attention_by_hand import only
 
 KINDS, MAKERS, COUNT = 16, 5, 112
 NEW_KINDS = frozenset({14, 15})
-"""Kinds that nobody has asked for."""
+"""Kinds without a query in the feedback."""
 CONFIG = FitConfig(recipes=("initial",), hops=(), trees=(), cross_validation_queries=1000, error_share=1.0)
 HEAD = AttentionHead(HeadConfig(dim=ENCODER.dim, beta=only(words=1.0), inverse_temperature=3.0))
 """A head that puts the documents of a kind before all others, all alike."""

@@ -1,4 +1,4 @@
-"""Priors of fields are parts of the logits of all documents with a value, also of documents that nobody has chosen."""
+"""Priors of fields count in the logits of all documents with a value, also of documents without feedback."""
 
 from collections.abc import Mapping
 from dataclasses import replace
