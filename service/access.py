@@ -50,6 +50,7 @@ ACCESS: dict[str, Access] = {
     "delete_events": needs("write"),
     "post_judgments": needs("write"),
     "get_judging": needs("train"),
+    "list_queries": needs("train"),
     # learning
     "post_training_run": needs("train"),
     "list_training_runs": needs("train"),
@@ -81,6 +82,7 @@ ACCESS: dict[str, Access] = {
     "metrics": ADMIN,
     # open to all
     **dict.fromkeys(("livez", "readyz", "openapi"), OPEN),
-    **dict.fromkeys(("search_page", "learning_page", "reference_page", "reference_file", "static", "favicon"), OPEN),
+    **dict.fromkeys(("search_page", "queries_page", "learning_page", "reference_page", "reference_file"), OPEN),
+    **dict.fromkeys(("static", "favicon"), OPEN),
 }
 """Name of a route -> its access."""

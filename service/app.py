@@ -50,6 +50,7 @@ from service.operations import health
 from service.operations.authority import KeyAuthority, SearchAuthority
 from service.operations.housekeeping import Housekeeping
 from service.operations.idempotency import Idempotency
+from service.queries import routes as queries
 from service.recommend import routes as recommend
 from service.rules import routes as rules
 from service.runtime.log_lines import configure_logging
@@ -67,8 +68,8 @@ from service.web import routes as web
 
 DESCRIPTION = "A search engine whose ranking is one differentiable attention function, trained by feedback."
 SLICES = (
-    search, recommend, documents, collections, synonyms, rules, suggestions, feedback, judging, training, models,
-    aliases, erasures, tasks, keys, audit, snapshots, exports, health, web,
+    search, recommend, documents, collections, synonyms, rules, suggestions, feedback, judging, queries, training,
+    models, aliases, erasures, tasks, keys, audit, snapshots, exports, health, web,
 )  # fmt: skip
 """Modules with routes, in the order of matching. The most frequent requests match first."""
 DIRECT = {

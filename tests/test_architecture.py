@@ -25,7 +25,8 @@ FLOORS: dict[int, str] = {
     9: "service.aliases service.audit service.collections service.documents service.feedback service.keys"
     " service.models service.rules service.search service.snapshots service.suggestions service.tasks"
     " service.training",
-    10: "service.erasures service.exports service.judging service.operations service.recommend service.web",
+    10: "service.erasures service.exports service.judging service.operations service.queries"
+    " service.recommend service.web",
     11: "service.app service.cluster service.demo",
     12: "service.searchers service.workers",
     13: "service.partitions",
@@ -43,7 +44,7 @@ WITHOUT_SQL = (
     "service.access", "service.aliases", "service.app", "service.audit", "service.cli", "service.cluster",
     "service.collections",
     "service.demo", "service.documents", "service.erasures", "service.exports", "service.feedback", "service.http",
-    "service.judging", "service.keys", "service.models", "service.operations", "service.partitions",
+    "service.judging", "service.keys", "service.models", "service.operations", "service.partitions", "service.queries",
     "service.recommend", "service.rules", "service.runtime", "service.search", "service.settings",
     "service.snapshots", "service.suggestions", "service.tasks", "service.training", "service.web",
     "service.workers",

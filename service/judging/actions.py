@@ -19,7 +19,6 @@ from service.runtime.runtime import Runtime
 from service.search.actions import answer
 from service.search.repository import challenger_version, fits_vectors
 from service.search.schemas import SearchIn
-from service.storage.database import rfc3339
 
 FIRST = 10
 """Documents of a list that are judged: those that nDCG@10 and most users look at."""
@@ -46,7 +45,7 @@ class Lists:
 def judging(runtime: Runtime, state: CollectionState, limit: int) -> dict[str, Any]:
     """Return the queries with documents to judge, the highest score first; at most MAX_SEARCHES searches are made."""
     runtime.impressions.flush()
-    since = rfc3339(datetime.now(UTC) - timedelta(days=DAYS))
+    since = datetime.now(UTC) - timedelta(days=DAYS)
     champion = state.serving.version
     with runtime.database.read() as connection:
         challenger = challenger_version(connection, state.id)

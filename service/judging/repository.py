@@ -2,10 +2,9 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from datetime import datetime
 
 from sqlalchemy import (
-    ColumnElement,
     Connection,
     Text,
     and_,
@@ -19,9 +18,10 @@ from sqlalchemy import (
     union_all,
 )
 
+from service.storage.database import rfc3339
 from service.storage.event_times import acted_since
+from service.storage.newest_rows import client_of, searched_since, unindexed
 from service.storage.tables import EVENTS, JUDGMENTS, QUERIES
-from service.storage.tenants import named
 
 MAX_ROWS = 50_000
 """Impressions, events and judgments that are read: of each, the newest."""
@@ -45,30 +45,29 @@ class AskedQuery:
     feedback on a logged search as its client."""
 
 
-def asked_queries(connection: Connection, collection_id: int, since: str) -> list[AskedQuery]:
+def asked_queries(connection: Connection, collection_id: int, since: datetime) -> list[AskedQuery]:
     """Return the queries that were searched since then, and the queries with feedback of any time.
 
-    The queries of most clients come first, ties by query key. since: an RFC 3339 time; clients are counted from it on.
+    The queries of most clients come first, ties by query key. Clients are counted from `since` on.
     """
-    searcher = func.coalesce(named(QUERIES.c.client_id), QUERIES.c.session_id, QUERIES.c.query_id)
-    by_itself = "event " + cast(EVENTS.c.id, Text)
-    own = func.coalesce(named(EVENTS.c.client_id), EVENTS.c.session_id, EVENTS.c.query_id, by_itself)
+    searcher = client_of(QUERIES, QUERIES.c.query_id)
+    own = client_of(EVENTS, func.coalesce(EVENTS.c.query_id, "event " + cast(EVENTS.c.id, Text)))
     client = func.coalesce(searcher, own)  # feedback on a logged list is by the client of its search
-    lately = case((acted_since(since), client), else_=null())
+    lately = case((acted_since(rfc3339(since)), client), else_=null())
     logged = and_(QUERIES.c.query_id == EVENTS.c.query_id, QUERIES.c.collection_id == EVENTS.c.collection_id)
     searched = select(
         QUERIES.c.query_key.label("query_key"),
         QUERIES.c.text.label("text"),
         searcher.label("client"),
         literal(1).label("searches"),
-    ).where(_of(QUERIES, collection_id), QUERIES.c.created_at >= since)
+    ).where(searched_since(collection_id, since))
     acted = (
         select(EVENTS.c.query_key, EVENTS.c.query_text, lately, literal(0))
         .join(QUERIES, logged, isouter=True)
-        .where(_of(EVENTS, collection_id), EVENTS.c.grade != 0)
+        .where(unindexed(EVENTS, collection_id), EVENTS.c.grade != 0)
     )
     rated = select(JUDGMENTS.c.query_key, JUDGMENTS.c.query_text, null(), literal(0)).where(
-        _of(JUDGMENTS, collection_id)
+        unindexed(JUDGMENTS, collection_id)
     )
     newest = (
         searched.order_by(QUERIES.c.query_id.desc()),
@@ -81,15 +80,6 @@ def asked_queries(connection: Connection, collection_id: int, since: str) -> lis
     wanted = wanted.where(every.c.query_key.not_in(NOT_SEARCHABLE)).group_by(every.c.query_key)
     rows = connection.execute(wanted.order_by(clients.desc(), every.c.query_key).limit(MAX_QUERIES))
     return [AskedQuery(*row) for row in rows]
-
-
-def _of(table: Any, collection_id: int) -> ColumnElement[bool]:
-    """Return the condition that a row belongs to a collection, such that SQLite does not use an index for it.
-
-    With the index, all rows of the collection are read and sorted; without it, the newest rows are read in their order.
-    """
-    condition: ColumnElement[bool] = table.c.collection_id + 0 == collection_id
-    return condition
 
 
 def judged_documents(connection: Connection, collection_id: int, query_keys: Sequence[str]) -> dict[str, set[str]]:

@@ -5,7 +5,9 @@ from typing import Any
 
 from index.learning.slates import SLATE, Slate
 
-REPEATABLE = {"limit", "offset", "filter", "mode", "candidates", "explore"}
+ANSWERED = "answered"
+"""Stands beside the parameters of a logged search, false where its response said that no document answers the query."""
+REPEATABLE = {"limit", "offset", "filter", "mode", "candidates", "explore", ANSWERED}
 """Parameters that a repeatable search may have. Its filter is empty: the metadata of documents may have changed."""
 
 

@@ -6,6 +6,7 @@ from index.learning.examples import expected_examinations
 from index.memory.click_worth import ASSUMED_CURVE
 from index.memory.query_key import as_query_key
 from service.http.problems import not_found
+from service.runtime.explored_slates import ANSWERED
 from service.runtime.search_runtime import SearchRuntime
 from service.runtime.served_collection import ServedCollection
 from service.search import repository
@@ -32,6 +33,8 @@ def impression(state: ServedCollection, request: SearchIn, searched: Searched, b
         wanted["candidates"] = searched.query.count
     if searched.caller.filter is not None:
         wanted["key_filter"] = searched.caller.filter
+    if body["answered"] is False:
+        wanted[ANSWERED] = False
     if request.explore:
         wanted |= request.model_dump(include=ALSO_SELECTING, exclude_defaults=True)
         _add_selection(shown, searched)
@@ -75,11 +78,12 @@ def show_query(runtime: SearchRuntime, state: ServedCollection, query_id: str) -
         "q": row.text,
         "client_id": split(row.client_id)[1],
         "session_id": row.session_id,
-        "request": row.request,
+        "request": {name: value for name, value in row.request.items() if name != ANSWERED},
         "shown": [
             hit | {"propensity": expected_examinations({hit["position"]: 1}, ASSUMED_CURVE)} for hit in row.shown
         ],
         "null_weight": row.null_weight,
+        "answered": row.request.get(ANSWERED),
         "model": {"version": row.model_version},
         "generation": row.generation,
         "created_at": row.created_at,

@@ -44,6 +44,7 @@ class LoggedSearch(Answer):
         request={"limit": 10, "offset": 0, "filter": None, "mode": "hybrid", "candidates": 200},
         shown=[{"id": "doc-7", "position": 1, "logit": 12.2, "score": 0.41, "propensity": 1.0}],
         null_weight=0.04,
+        answered=None,
         model={"version": 12},
         generation=81234,
         created_at="2026-09-20T10:00:00.000Z",
@@ -63,6 +64,8 @@ class LoggedSearch(Answer):
     """The documents shown, by position."""
     null_weight: float
     """The weight of the null slot."""
+    answered: bool | None
+    """False if the response said that no document answers the query; otherwise null."""
     model: UsedVersion
     """The model that ranked."""
     generation: int

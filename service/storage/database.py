@@ -187,8 +187,16 @@ def is_ahead(stored: str, moment: datetime) -> bool:
 
 def new_id() -> str:
     """Return a UUIDv7 (RFC 9562): 48 bits of milliseconds, then random bits. Ids sort in the order of time."""
-    milliseconds = time.time_ns() // 1_000_000
-    number = (milliseconds << 80) | int.from_bytes(os.urandom(10), "big")
+    return _id(time.time_ns() // 1_000_000, int.from_bytes(os.urandom(10), "big"))
+
+
+def first_id(moment: datetime) -> str:
+    """Return the least id that `new_id` returns at a time."""
+    return _id(max(0, int(moment.timestamp() * 1000)), 0)
+
+
+def _id(milliseconds: int, random: int) -> str:
+    number = (milliseconds << 80) | random
     number = (number & ~(0xF << 76)) | (0x7 << 76)
     number = (number & ~(0x3 << 62)) | (0x2 << 62)
     text = f"{number:032x}"

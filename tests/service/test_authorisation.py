@@ -71,6 +71,7 @@ MATRIX = {
     f"POST {C}/events/delete": "write",
     f"POST {C}/judgments": "write",
     f"GET {C}/judging": "train",
+    f"GET {C}/queries": "train",
     f"POST {C}/training-runs": "train",
     f"GET {C}/training-runs": "train",
     f"GET {C}/training-runs/{{run_id}}": "train",

@@ -217,6 +217,7 @@ def test_answers_about_documents_and_searches_match_the_schema(client: TestClien
     wood.post("recommend", {"like": ["tree-1"], "dislike": ["tree-2"], "explain": True})
     wood.get("suggestions", q="a")
     assert wood.get("judging")["queries"]
+    assert wood.get("queries", days=1)["queries"]
     more = {"facets": ["n"], "snippet": True, "operators": True, "fields": ["n"], "typos": True, "prefix": "last"}
     wood.search('"tall tree" -oak numbr', **more)
     known = client.get(f"{wood.path}/search", params={"q": "tall", "facets": "n,n"}).headers["etag"]

@@ -1,0 +1,1 @@
+"""Queries: what people search, how often they click, and what they find no answer for, from the log."""
