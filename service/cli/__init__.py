@@ -31,6 +31,7 @@ from service.cli import (
     models,
     moving,
     operating,
+    queries,
     recommending,
     reencoding,
     rules,
@@ -63,6 +64,7 @@ app.add_typer(feedback.events, name="events")
 app.add_typer(feedback.judgments, name="judgments")
 app.add_typer(rules.rules, name="rules")
 app.add_typer(synonyms.synonyms, name="synonyms")
+app.command()(queries.queries)
 app.command()(judging.judge)
 app.command()(training.train)
 app.command("training-runs")(training.training_runs)

@@ -1,4 +1,4 @@
-"""Serves the two pages, the API reference at /docs, and their static files.
+"""Serves the three pages, the API reference at /docs, and their static files.
 
 The scripts of the pages use only the public /v1 API. The server fills in the query, the collections and a count.
 The API reference is Swagger UI. The package `fastapi_offline` contains its files, so it works without a network.
@@ -47,6 +47,12 @@ READ = ["GET", "HEAD"]
 async def search_page(request: Request, runtime: Running, c: str = DEFAULT_COLLECTION, q: str = "") -> Response:
     """Return the search page. Its script runs the query q, if there is one."""
     return _page(request, runtime, "search.html", c, q=q)
+
+
+@router.api_route("/queries", methods=READ)
+async def queries_page(request: Request, runtime: Running, c: str = DEFAULT_COLLECTION) -> Response:
+    """Return the page of queries: what people search and click."""
+    return _page(request, runtime, "queries.html", c)
 
 
 @router.api_route("/learning", methods=READ)

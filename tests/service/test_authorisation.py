@@ -25,6 +25,8 @@ MATRIX = {
     "HEAD /openapi.json": OPEN,
     "GET /": OPEN,
     "HEAD /": OPEN,
+    "GET /queries": OPEN,
+    "HEAD /queries": OPEN,
     "GET /learning": OPEN,
     "HEAD /learning": OPEN,
     "GET /docs": OPEN,

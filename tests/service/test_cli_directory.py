@@ -207,7 +207,8 @@ def test_doctor_passes_on_a_new_directory(run: Run) -> None:
     [
         "search x", "recommend x", "collections list", "collections show default", "collections delete shop",
         "aliases list", "aliases set shop default", "aliases swap a b", "aliases delete a", "documents get x",
-        "documents list", "documents delete x", "judge default", "events import FILE", "judgments import FILE",
+        "documents list", "documents delete x", "judge default", "queries", "events import FILE",
+        "judgments import FILE",
         "rules set r --exact a --hide x", "rules list", "synonyms set s --words a,b", "synonyms list", "train",
         "training-runs", "models list", "models rollback", "evaluate", "keys list", "keys rotate x", "keys delete x",
         "audit", "doctor", "doctor --repair", "snapshot create", "snapshot list", "snapshot delete x",

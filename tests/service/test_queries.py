@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
-from sqlalchemy import update
+from sqlalchemy import select, update
 
 from service.queries import repository
+from service.runtime.explored_slates import is_repeatable
 from service.storage.database import first_id, new_id, rfc3339
 from service.storage.tables import QUERIES
 from tests.service.client import CollectionClient, create, opened, problem, runtime_of
@@ -49,12 +50,12 @@ def change(wood: CollectionClient, query_id: str, **values: Any) -> None:
         connection.execute(update(QUERIES).where(QUERIES.c.query_id == query_id).values(**values))
 
 
-def searched_without_answer(wood: CollectionClient, q: str, *clicked: int) -> str:
+def searched_without_answer(wood: CollectionClient, q: str, *clicked: int, **more: Any) -> str:
     """Search as with a calibrated model that says that no document answers the query."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("service.search.actions.UNANSWERED", 0.0)
         patch.setattr("service.search.actions._is_null_calibrated", lambda *_: True)
-        return searched(wood, q, *clicked)
+        return searched(wood, q, *clicked, **more)
 
 
 def texts(report: dict[str, Any]) -> list[str]:
@@ -105,6 +106,17 @@ def test_a_logged_search_says_that_it_had_no_answer(wood: CollectionClient) -> N
     assert shown["answered"] is False
     assert "answered" not in shown["request"]
     assert wood.get(f"queries/{searched(wood, 'oak')}")["answered"] is None
+
+
+def test_an_explored_search_without_an_answer_can_be_repeated(wood: CollectionClient) -> None:
+    query_id = searched_without_answer(wood, "tree", explore=1.0)
+    runtime = runtime_of(wood.client)
+    runtime.impressions.flush()
+    with runtime.database.read() as connection:
+        logged = select(QUERIES.c.request).where(QUERIES.c.query_id == query_id)
+        request = connection.execute(logged).scalar_one()
+    assert request["answered"] is False
+    assert is_repeatable(request)
 
 
 def test_days_and_models_have_counts_of_their_own(wood: CollectionClient) -> None:

@@ -24,7 +24,7 @@ STATIC = sorted(path.name for path in (HERE / "static").iterdir())
 FOREIGN = re.compile(r"""(?:https?:)?//(?!www\.w3\.org/(?:2000|1999)/)[a-z0-9-]+\.[a-z]""")
 """An address on another host, except the names of XML namespaces."""
 
-every_page = pytest.mark.parametrize("page", ["/", "/learning"])
+every_page = pytest.mark.parametrize("page", ["/", "/queries", "/learning"])
 every_static_file = pytest.mark.parametrize("name", STATIC)
 
 
@@ -86,7 +86,7 @@ def modules(name: str) -> set[str]:
 
 def test_every_script_belongs_to_a_page() -> None:
     scripts = {name for name in STATIC if name.endswith(".js")}
-    assert modules("search.js") | modules("learning.js") | modules("reference.js") == scripts
+    assert modules("search.js") | modules("queries.js") | modules("learning.js") | modules("reference.js") == scripts
 
 
 def test_every_control_of_the_search_page_has_a_label(client: TestClient) -> None:
@@ -147,7 +147,7 @@ def test_icon_has_the_default_path_of_browsers(client: TestClient) -> None:
     assert (answer.status_code, answer.headers["content-type"]) == (200, "image/svg+xml")
 
 
-@pytest.mark.parametrize("path", ["/", "/learning", "/favicon.ico", "/static/style.css"])
+@pytest.mark.parametrize("path", ["/", "/queries", "/learning", "/favicon.ico", "/static/style.css"])
 def test_head_returns_no_body(client: TestClient, path: str) -> None:
     answer = client.head(path)
     assert (answer.status_code, answer.content) == (200, b"")

@@ -49,7 +49,7 @@ def log_in(visit: Visit, key: str) -> None:
     visit.button("Log in").click()
 
 
-@pytest.mark.parametrize("path", ["/", "/learning"])
+@pytest.mark.parametrize("path", ["/", "/queries", "/learning"])
 def test_a_page_of_a_service_with_keys_has_no_data(tmp_path_factory: pytest.TempPathFactory, path: str) -> None:
     with opened(tmp_path_factory.mktemp("plain") / "data") as client:
         create(client, "secret-name")

@@ -1,10 +1,9 @@
 // The learning page: the counts of the collection, the progress of training, and the models with their reports.
 
-import { $, Problem, attempt, call, collection, el, once, showError } from "./page.js";
+import { $, Problem, attempt, call, collection, el, once, showError, svg } from "./page.js";
 import { follow as followEvents } from "./stream.js";
 
 const MEASURE = "nDCG@10";
-const SVG = "http://www.w3.org/2000/svg";
 let endStream = null; // ends the event stream of the run that is shown
 // Stored name of a kind or a recipe -> shown name. A head of the recipe `initial` may have trees, priors or a hop.
 const SHOWN_NAMES = { birth: "untrained", initial: "initial weights" };
@@ -256,12 +255,6 @@ function chart(name, lines) {
     el("div", { className: "plot" }, ...bounds, image),
     el("p", { className: "quiet" }, `epochs 1 to ${epochs}, a line for each trial`),
   );
-}
-
-function svg(tag, attributes) {
-  const element = document.createElementNS(SVG, tag);
-  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
-  return element;
 }
 
 $("train").onclick = () => {

@@ -1,4 +1,4 @@
-// Functions of both pages: calls to the /v1 API, and elements made from data.
+// Functions of all pages: calls to the /v1 API, and elements made from data.
 // Text enters a page only as text nodes. No code here reads HTML from a response.
 
 import { fetchWithKey } from "./login.js";
@@ -74,6 +74,13 @@ export function showError(text) {
 export function el(tag, properties = {}, ...children) {
   const element = Object.assign(document.createElement(tag), properties);
   element.append(...children);
+  return element;
+}
+
+// svg("rect", { x, y, … }): makes an element of a drawing.
+export function svg(tag, attributes) {
+  const element = document.createElementNS("http://www.w3.org/2000/svg", tag);
+  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
   return element;
 }
 
