@@ -31,6 +31,7 @@ FLOORS: dict[int, str] = {
     12: "service.searchers service.workers",
     13: "service.partitions",
     14: "service.cli",
+    15: "service.start",
 }
 """Floor -> its folders, and the modules that stand beside them. The files of a folder may import each other."""
 

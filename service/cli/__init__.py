@@ -5,6 +5,7 @@ Data goes to stdout, all other output to stderr. `failures` lists the exit codes
 
 import os
 import signal
+import sqlite3
 import sys
 from collections.abc import Sequence
 from errno import ENOSPC
@@ -42,6 +43,13 @@ from service.cli import (
 )
 from service.cli.credentials import take_keys
 from service.cli.failures import DONE, ERROR, INTERRUPTED, TERMINATED, USAGE, Failure
+
+PRIMARY = 0xFF
+"""The bits of an error code of SQLite that name the kind of error; the others name its cause."""
+FAILED_FILE = {
+    sqlite3.SQLITE_READONLY, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_NOTADB
+}  # fmt: skip
+"""The kinds of errors of SQLite with which the system refuses a read or write of its file, or the file is damaged."""
 
 app = typer.Typer(
     name="softseek",
@@ -100,11 +108,14 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     except BrokenPipeError:
         silence(sys.stdout)
         sys.exit(ERROR)
-    except Exception as error:  # such as a full disk behind stdout, or under the database of the command
-        if not isinstance(error, OSError) and not is_full(error):
+    except Exception as error:
+        if isinstance(error.__cause__, KeyboardInterrupt):  # Ctrl-C while a class was made
+            sys.exit(INTERRUPTED)
+        reason = failed_system(error)
+        if reason is None:
             raise
         silence(sys.stdout)
-        show.notice(f"system_error: {error if isinstance(error, OSError) else OSError(ENOSPC, os.strerror(ENOSPC))}")
+        show.notice(f"system_error: {reason}")
         sys.exit(ERROR)
 
 
@@ -118,6 +129,17 @@ def run(arguments: list[str]) -> int:
             show.notice(line)
         return failure.exit_code
     return DONE
+
+
+def failed_system(error: Exception) -> str | None:
+    """Return what failed below a command, such as a full disk behind stdout or the file of the database; else None."""
+    if isinstance(error, OSError):
+        return str(error)
+    if is_full(error):
+        return str(OSError(ENOSPC, os.strerror(ENOSPC)))
+    reported = getattr(error, "orig", None)
+    code = getattr(reported, "sqlite_errorcode", 0) & PRIMARY
+    return f"the database cannot be read or written: {reported}" if code in FAILED_FILE else None
 
 
 @cache

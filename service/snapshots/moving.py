@@ -48,25 +48,23 @@ def move_database(data: Path, source_address: str | None, target_address: str | 
 def _copied(source: Database, target: Database, has_identity: bool) -> tuple[int, str, str | None]:
     """Copy all rows in one transaction, which is undone if the state hashes differ.
 
-    Return their number, the state hash, and the identity of the target if it has one.
+    A target with the same content is the copy of an earlier move, which ended before it had set the source aside.
+    Return the number of rows with content, the state hash, and the identity of the target if it has one.
     """
-    rows = 0
-
-    def advance(count: int) -> None:
-        nonlocal rows
-        rows += count
-
     target.migrate()
     with source.read() as before, target.write() as after:
-        if any(table.rows for table in state_hash(after).tables.values()):
-            raise NotMovable("the target has content; move into a new database")
-        copy_rows(before, after, advance)
         expected, found = state_hash(before), state_hash(after)
+        has_content = any(table.rows for table in found.tables.values())
+        if has_content and found.sha256 != expected.sha256:
+            raise NotMovable("the target has content; move into a new database")
+        if not has_content:
+            copy_rows(before, after)
+            found = state_hash(after)
         if found.sha256 != expected.sha256:
             names = [name for name, state in expected.tables.items() if found.tables.get(name) != state]
             raise NotMovable(f"the copy differs from the source in {', '.join(names)}; run softseek doctor first")
         identity = identity_of(after) if has_identity else None
-    return rows, expected.sha256, identity
+    return sum(table.rows for table in found.tables.values()), expected.sha256, identity
 
 
 def _set_aside(data: Path) -> Path:

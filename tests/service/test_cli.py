@@ -16,7 +16,7 @@ import pytest
 
 from service.cli import app, main
 
-PROGRAM = [sys.executable, "-c", "from service.cli import main; main()"]
+PROGRAM = [sys.executable, "-c", "from service.start import main; main()"]
 ROOT = Path(__file__).parents[2]
 
 

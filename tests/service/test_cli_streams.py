@@ -1,6 +1,7 @@
 """Standard streams of a command that fail or are closed, and inputs without content."""
 
 import os
+import signal
 import sqlite3
 import subprocess
 import sys
@@ -38,7 +39,7 @@ def test_a_full_disk_behind_stdout_is_an_error_of_one_line(fake: Fake, name: str
     assert "Traceback" not in said
 
 
-def test_a_full_disk_under_the_data_directory_is_an_error_of_one_line(
+def test_a_full_or_failing_disk_under_the_data_directory_is_an_error_of_one_line(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     full = sqlite3.OperationalError("database or disk is full")
@@ -51,7 +52,14 @@ def test_a_full_disk_under_the_data_directory_is_an_error_of_one_line(
     with pytest.raises(SystemExit) as ended:
         cli.main(["reencode", "shop"])
     assert (ended.value.code, capsys.readouterr().err) == (1, "system_error: [Errno 28] No space left on device\n")
+    full = sqlite3.OperationalError("disk I/O error")
+    full.sqlite_errorcode = sqlite3.SQLITE_IOERR_WRITE  # as for a file at the limit of its size
+    with pytest.raises(SystemExit) as ended:
+        cli.main(["reencode", "shop"])
+    assert ended.value.code == 1
+    assert capsys.readouterr().err == "system_error: the database cannot be read or written: disk I/O error\n"
     full = sqlite3.OperationalError("no such table: documents")
+    full.sqlite_errorcode = sqlite3.SQLITE_ERROR
     with pytest.raises(OperationalError):
         cli.main(["reencode", "shop"])
 
@@ -115,3 +123,20 @@ main(["ending"])
     command = ["sh", "-c", '"$@" >/dev/full', "sh", sys.executable, "-c", program]
     done = subprocess.run(command, cwd=ROOT, env=buffered, capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, (done.stderr.splitlines() or [""])[-1]) == (code, said)
+
+
+def test_ctrl_c_while_the_commands_are_imported_ends_without_a_traceback() -> None:
+    program = """
+import os, signal, sys
+from service.start import main
+
+class Interrupting:
+    def find_spec(self, name, *_):
+        if name == "service.cli.show":
+            os.kill(os.getpid(), signal.SIGINT)
+
+sys.meta_path.insert(0, Interrupting())
+main()
+"""
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGINT, "", "")

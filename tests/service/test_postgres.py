@@ -10,6 +10,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import psycopg
 import pytest
@@ -156,10 +157,28 @@ def test_the_command_moves_and_says_what_to_do_next(
     monkeypatch.setenv("SOFTSEEK_DATABASE", address)
     back = run("move", "--to", "sqlite", "--data", data, "--json")
     assert (back.code, json.loads(back.out)["aside"]) == (0, None)
-    assert "has content" in run("move", "--to", "sqlite", "--data", data).err
+    again = run("move", "--to", "sqlite", "--data", data, "--json")
+    assert json.loads(again.out) == json.loads(back.out)
     monkeypatch.delenv("SOFTSEEK_DATABASE")
     with opened(data) as client:
         assert CollectionClient(client).ids("copper lamp") == ["lamp"]
+
+
+def test_a_move_that_was_killed_after_its_copy_goes_on(
+    address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = tmp_path / "data"
+    with opened(data) as client:
+        content(client)
+        before = answers(client)
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr("service.snapshots.moving.note_database", Mock(side_effect=KeyboardInterrupt))
+        move_database(data, None, address)
+    moved = move_database(data, None, address)
+    assert moved["rows"] > 0
+    assert not (data / "softseek.db").exists()
+    with opened(data, database=address) as client:
+        assert answers(client) == before
 
 
 def test_content_moves_into_an_empty_database_only(address: str, tmp_path: Path) -> None:

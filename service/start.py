@@ -1,0 +1,16 @@
+"""The command `softseek`: imports all commands, and runs the one that was typed."""
+
+import signal
+from typing import NoReturn
+
+
+def main() -> NoReturn:
+    """Run a command and end the process with its exit code. Ctrl-C ends the process meanwhile without a traceback."""
+    interrupts = signal.getsignal(signal.SIGINT) is signal.default_int_handler  # else a shell has it ignored
+    if interrupts:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+    from service.cli import main  # takes long enough to be interrupted
+
+    if interrupts:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    main()
