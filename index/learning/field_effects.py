@@ -3,7 +3,8 @@
 A category has a column of ones. A field with numbers has one too, and a column for each step between two neighbouring
 knots, so that the penalty of the coefficients prefers a smooth curve (a random walk as prior; Fahrmeir, Lang 2001). A
 column is centred on the candidates that it is fitted to, so that the fields explain the differences between these, and
-not what they have in common against others.
+not what they have in common against others. The steps of a field with numbers are centred on the candidates that have
+it: a document without the number is like the mean of the others.
 
 Letters: M candidates of several queries, F pairs, W columns.
 """
@@ -115,6 +116,15 @@ class FieldColumns:
     def __len__(self) -> int:
         return len(self.categories) + sum(map(len, self.knots))
 
+    def constants(self) -> Ints:
+        """Return for each column (W,) the column of ones of its field; for categories and columns of ones their own."""
+        own = np.arange(len(self))
+        first = len(self.categories)
+        for knots in self.knots:
+            own[first : first + len(knots)] = first
+            first += len(knots)
+        return own
+
     def matrix(self, pairs: FieldPairs, count: int) -> csr_matrix:
         """Return the columns (count, W) of this many owners of pairs."""
         found, at = places(self.categories, pairs.keys)
@@ -126,7 +136,7 @@ class FieldColumns:
         return csr_matrix(hstack(blocks))
 
     def priors(self, coefficients: Doubles, means: Doubles) -> FieldPriors:
-        """Return the priors of fields with these coefficients (W,), for columns with these means (W,) in the fit.
+        """Return the priors of fields with these coefficients (W,) of `matrix`, whose means (W,) in the fit are given.
 
         Categories with an effect below LEAST are left out.
         """
@@ -179,6 +189,8 @@ NO_COLUMNS = DocumentColumns(_NO_COLUMNS, np.empty(0, np.int64), _NO_COLUMNS.mat
 class CentredColumns:
     """Columns of M candidates, each less its mean over the candidates that they are fitted to; 0 for the others.
 
+    A step of a field with numbers is less its mean over the candidates that have the field, and 0 for those without it:
+    a document whose number is not known is like the mean of the known ones, and not like the least of them.
     A document is a candidate of many queries, and its columns are stored once.
     """
 
@@ -189,10 +201,22 @@ class CentredColumns:
         self._is_fitted = could_be_chosen & np.isin(documents, known)
         times = np.bincount(self._document[self._is_fitted], minlength=len(known))
         self.means: Doubles = self._columns.T @ times / max(1, int(times.sum()))
+        constant = of_documents.columns.constants()
+        self._steps = np.flatnonzero(constant != np.arange(len(constant)))
+        self._constant = constant[self._steps]
+        have = self.means[self._constant]
+        self._risen = np.divide(self.means[self._steps], have, out=np.zeros(len(have)), where=have > 0)
+
+    def uncentred(self, coefficients: Doubles) -> Doubles:
+        """Return the coefficients (W,) of the columns as they are stored, for those (W,) of the centred steps."""
+        found = coefficients.copy()
+        np.subtract.at(found, self._constant, self._risen * coefficients[self._steps])
+        return found
 
     def __matmul__(self, coefficients: Doubles) -> Doubles:
         """Return the effects (M,) for coefficients (W,)."""
-        of_documents = self._columns @ coefficients - self.means @ coefficients
+        stored = self.uncentred(coefficients)
+        of_documents = self._columns @ stored - self.means @ stored
         effects = np.zeros(len(self._document))
         effects[self._is_fitted] = of_documents[self._document[self._is_fitted]]
         return effects
@@ -202,6 +226,7 @@ class CentredColumns:
         own = pull[self._is_fitted]
         of_documents = np.bincount(self._document[self._is_fitted], own, self._columns.shape[0])
         found: Doubles = self._columns.T @ of_documents - self.means * own.sum()
+        found[self._steps] -= self._risen * found[self._constant]
         return found
 
 

@@ -3,11 +3,17 @@
 With the logits l, the log propensities r and the shares y of the gains of a query, and the centred columns x of the
 metadata (`field_effects`), the biases b of documents and the effects w of fields minimise the convex
 
-    sum_q c_q [ -sum_n y_qn log softmax_n(l_qn + r_qn + b_n + x_n w) ] + penalty / 2 (sum_n b_n^2 + sum_j w_j^2)
+    sum_q c_q [-sum_n y_qn log softmax_n(s l_qn + e r_qn + b_n + x_n w)] + penalty / 2 (sum_n b_n^2 + sum_j w_j^2)
 
-which is the listwise loss of training with a bias of its own for each document and each category: random effects with a
-normal prior (Robinson 1991). What documents with a category have in common is cheaper as its effect, which new
-documents have too. c_q grows with the number of clicks, because the shares of few clicks are mostly chance.
+over b, w, s and e. This is the listwise loss of training with a bias of its own for each document and each category:
+random effects with a normal prior (Robinson 1991). What documents with a category have in common is cheaper as its
+effect, which new documents have too. c_q grows with the number of clicks, because the shares of few clicks are mostly
+chance.
+
+s and e have no penalty. s is the sharpness of the logits: people choose less surely than a head is sure, and beside too
+large differences of logits all that people prefer seems small. b / s and w / s are served, which add to l as b and w do
+to s l. e corrects the estimated examination curve: in a log whose lists were ordered by a field, a curve that is too
+steep or too flat would be taken for an effect of the field.
 """
 
 from collections.abc import Sequence, Set
@@ -28,6 +34,8 @@ HALF_CLICKS = 5.0
 """Clicks on a query with which it weighs half of a query with many."""
 MOST_DOCUMENTS = 100_000
 """Most documents with a prior: those with the largest. 1.2 MB of a model file."""
+LEAST_SHARPNESS = 0.25
+"""The least s by which priors are divided; the largest is 1."""
 BATCH = 64
 STEPS = 100
 """Most steps of L-BFGS."""
@@ -38,15 +46,16 @@ class Residuals:
     """The candidates of queries under a head, flat (M,), with the queries' counts and weights (Q,).
 
     documents: hashes of the ids. is_known: whether the document was chosen, or shown in a log of clicks, on any of the
-    queries. Other documents have no bias: the absence of choices does not lower a new document. logits: with the log
-    propensities. shares: of the gains; they sum to 1 per query. effects: the columns of the metadata of documents that
-    could be chosen. Those are the known ones for a query with clicks, and those that are not newer than the feedback
-    for a judged query. Others have effects of 0 in the fit.
+    queries. Other documents have no bias: the absence of choices does not lower a new document. logits: less the
+    largest of the query. propensities: their logarithms; 0 for judged queries. shares: of the gains; they sum to 1 per
+    query. effects: the columns of the metadata of documents that could be chosen. Those are the known ones for a query
+    with clicks, and those that are not newer than the feedback for a judged query. Others have effects of 0 in the fit.
     """
 
     documents: Hashes
     is_known: Mask
     logits: NDArray[np.float64]
+    propensities: NDArray[np.float64]
     shares: NDArray[np.float64]
     counts: NDArray[np.int64]
     weights: NDArray[np.float64]
@@ -77,7 +86,8 @@ class Residuals:
         return cls(
             np.concatenate([np.empty(0, np.uint64), *(hashes_of(one) for one, _ in pairs)]),
             is_known,
-            np.concatenate([none, *(own.astype(np.float64) + one.log_propensity for one, own in pairs)]),
+            np.concatenate([none, *(own.astype(np.float64) - own.max() for _, own in pairs)]),
+            np.concatenate([none, *(one.log_propensity.astype(np.float64) for one, _ in pairs)]),
             np.concatenate([none, *(one.gains / one.gains.sum(dtype=np.float64) for one, _ in pairs)]),
             np.asarray([len(own) for _, own in pairs], np.int64),
             np.asarray([_weight(one) for one, _ in pairs], np.float64),
@@ -117,35 +127,54 @@ def candidate_logits(generation: Generation, head: AttentionHead, examples: Sequ
     return found
 
 
-def fit_priors(residuals: Residuals, penalty: float) -> Priors:
-    """Return the priors of the documents. The same residuals and penalty give the same bits on one machine."""
-    if not len(residuals.counts):
-        return no_priors()
+@dataclass(frozen=True)
+class Minimum:
+    """What minimises the loss: biases (P,) of the known documents (P,), effects (W,) of the columns, s and e."""
+
+    documents: Hashes
+    biases: NDArray[np.float64]
+    effects: NDArray[np.float64]
+    sharpness: float
+    examination: float
+
+
+def minimum(residuals: Residuals, penalty: float) -> Minimum:
+    """Return what minimises the loss of the residuals of at least one query."""
     documents, places = np.unique(residuals.documents[residuals.is_known], return_inverse=True)
     at = np.full(len(residuals.documents), len(documents))  # the place after the last is of the others
     at[residuals.is_known] = places
     start = np.cumsum(residuals.counts) - residuals.counts
     query = np.repeat(np.arange(len(residuals.counts)), residuals.counts)
     weight = residuals.weights[query]
-
     count, effects = len(documents), residuals.effects
+    free = np.stack([residuals.logits, residuals.propensities])
+    penalties = np.append(np.full(count + len(effects.means), penalty), [0.0, 0.0])
 
     def loss(fitted: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
-        priors, coefficients = fitted[:count], fitted[count:]
-        logits = residuals.logits + np.append(priors, 0.0)[at] + effects @ coefficients
+        biases, coefficients = fitted[:count], fitted[count:-2]
+        logits = fitted[-2:] @ free + np.append(biases, 0.0)[at] + effects @ coefficients
         logits -= np.maximum.reduceat(logits, start)[query]
         scores = np.exp(logits)
         sums = np.add.reduceat(scores, start)
         chances = scores / sums[query]
         losses = np.log(sums) - np.add.reduceat(residuals.shares * logits, start)
         pull = weight * (chances - residuals.shares)
-        gradient: NDArray[np.float64] = np.append(np.bincount(at, pull, count + 1)[:-1], effects.gradient(pull))
-        return float(residuals.weights @ losses + penalty / 2 * fitted @ fitted), gradient + penalty * fitted
+        gradient = np.concatenate([np.bincount(at, pull, count + 1)[:-1], effects.gradient(pull), free @ pull])
+        return float(residuals.weights @ losses + penalties @ fitted**2 / 2), gradient + penalties * fitted
 
-    start_at = np.zeros(count + len(effects.means))
-    fitted = minimize(loss, start_at, jac=True, method="L-BFGS-B", options={"maxiter": STEPS}).x
-    values = np.clip(fitted[:count], -LARGEST, LARGEST)
+    first = np.append(np.zeros(len(penalties) - 2), [1.0, 1.0])
+    found = minimize(loss, first, jac=True, method="L-BFGS-B", options={"maxiter": STEPS}).x
+    return Minimum(documents, found[:count], found[count:-2], float(found[-2]), float(found[-1]))
+
+
+def fit_priors(residuals: Residuals, penalty: float) -> Priors:
+    """Return the priors of the documents. The same residuals and penalty give the same bits on one machine."""
+    if not len(residuals.counts):
+        return no_priors()
+    found, effects = minimum(residuals, penalty), residuals.effects
+    sharpness = min(1.0, max(LEAST_SHARPNESS, found.sharpness))
+    values = np.clip(found.biases / sharpness, -LARGEST, LARGEST)
     largest = np.argsort(-np.abs(values), kind="stable")[:MOST_DOCUMENTS]
     kept = np.sort(largest[np.abs(values[largest]) >= LEAST])
-    fields = residuals.columns.columns.priors(fitted[count:], effects.means)
-    return Priors(documents[kept], values[kept].astype(np.float32), fields)
+    fields = residuals.columns.columns.priors(effects.uncentred(found.effects / sharpness), effects.means)
+    return Priors(found.documents[kept], values[kept].astype(np.float32), fields)

@@ -30,6 +30,9 @@ PARAMETERS = OF_DOCUMENTS | OF_FIELDS
 LARGEST = 2.0
 """Largest absolute value of a prior: feedback on other queries multiplies a weight by e^2 = 7.4 at most."""
 
+MOST = 1e4
+"""Sums of effects beyond it are as good as infinite."""
+
 
 @dataclass(frozen=True, eq=False)
 class Priors:
@@ -65,9 +68,7 @@ class Priors:
 
     def with_fields(self, own: Floats, fields: FieldPairs) -> Floats:
         """Return priors of documents, of any shape, with those of their fields: at most LARGEST in size."""
-        added = self.fields.of_owners(fields, own.size).reshape(own.shape)
-        both: Floats = np.clip(own + added, -LARGEST, LARGEST)
-        return both
+        return bounded(own + self.fields.of_owners(fields, own.size).reshape(own.shape))
 
     def parameters(self) -> dict[str, NDArray[Any]]:
         """Return the arrays by the names of a head's parameters: none without priors."""
@@ -88,6 +89,16 @@ class Priors:
         given = no_priors()._arrays() | {name: parameters[name] for name in PARAMETERS if name in parameters}
         documents, values = (given[name] for name in OF_DOCUMENTS)
         return cls(documents, values, FieldPriors.of_parameters(given))
+
+
+def bounded(priors: Floats) -> Floats:
+    """Return priors, of any shape, of at most LARGEST in size, in the same order: p / (1 + (p / LARGEST)^4)^(1/4).
+
+    Half of LARGEST loses 1.5 %. A cut would make the best values of a steep field equal.
+    """
+    square = np.square(np.clip(priors, -MOST, MOST) / LARGEST)  # its square is finite in float32
+    found: Floats = np.clip(priors, -MOST, MOST) / np.sqrt(np.sqrt(1 + square * square))
+    return found.astype(np.float32)
 
 
 def no_priors(count: int = 0, categories: int = 0, numbers: int = 0) -> Priors:

@@ -47,8 +47,12 @@ from service.cli.failures import DONE, ERROR, INTERRUPTED, TERMINATED, USAGE, Fa
 PRIMARY = 0xFF
 """The bits of an error code of SQLite that name the kind of error; the others name its cause."""
 FAILED_FILE = {
-    sqlite3.SQLITE_READONLY, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_NOTADB
-}  # fmt: skip
+    sqlite3.SQLITE_READONLY,
+    sqlite3.SQLITE_IOERR,
+    sqlite3.SQLITE_CORRUPT,
+    sqlite3.SQLITE_CANTOPEN,
+    sqlite3.SQLITE_NOTADB,
+}
 """The kinds of errors of SQLite with which the system refuses a read or write of its file, or the file is damaged."""
 
 app = typer.Typer(

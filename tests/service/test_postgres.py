@@ -171,9 +171,10 @@ def test_a_move_that_was_killed_after_its_copy_goes_on(
     with opened(data) as client:
         content(client)
         before = answers(client)
-    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+    with monkeypatch.context() as patch:
         patch.setattr("service.snapshots.moving.note_database", Mock(side_effect=KeyboardInterrupt))
-        move_database(data, None, address)
+        with pytest.raises(KeyboardInterrupt):
+            move_database(data, None, address)
     moved = move_database(data, None, address)
     assert moved["rows"] > 0
     assert not (data / "softseek.db").exists()

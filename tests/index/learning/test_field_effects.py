@@ -26,12 +26,14 @@ from index.learning.field_effects import (
     labels_of,
 )
 from index.learning.fit import Fitted, fit
+from index.learning.prior_fit import Residuals, candidate_logits, fit_priors
+from index.memory.click_worth import ASSUMED_CURVE
 from index.ranking.attention import AttentionHead, HeadConfig
 from index.ranking.retrieval import Query
 from index.ranking.search import search
 from index.records import MetadataValue
 from tests.index.fixtures import ENCODER, generation_of, vector_of, written
-from tests.index.learning.test_prior_selection import as_clicks
+from tests.index.learning.test_prior_selection import as_clicks, learned
 from tests.index.learning_fixtures import finished
 from tests.index.ranking.attention_by_hand import only
 
@@ -189,18 +191,26 @@ def pairs_for(documents: list[Mapping[str, MetadataValue]]) -> FieldPairs:
 
 def test_centred_columns_have_the_gradient_of_their_effects(tmp_path: Path) -> None:
     random = np.random.default_rng(0)
-    documents = random.integers(4, 9, size=9)
-    could_be_chosen = np.asarray([True] * 6 + [False] * 3)
+    documents = random.integers(4, 9, size=12)
+    could_be_chosen = np.asarray([True] * 9 + [False] * 3)
     known = np.unique(documents)[:-1]
-    of_documents = DocumentColumns(NO_COLUMNS.columns, known, csr_matrix(random.random((len(known), 3))))
-    columns = CentredColumns(of_documents, documents, could_be_chosen)
-    coefficients, pull = random.random(3), random.random(9)
+    brand, price = np.asarray([3], np.uint64), np.asarray([5], np.uint64)
+    of_fields = FieldColumns(brand, price, (np.asarray([1.0, 2.0, 4.0]),))
+    has_price = random.random((len(known), 1)) < 0.6
+    given = np.hstack([random.random((len(known), 1)), has_price, has_price * random.random((len(known), 2))])
+    columns = CentredColumns(DocumentColumns(of_fields, known, csr_matrix(given)), documents, could_be_chosen)
+    coefficients, pull = random.random(4), random.random(12)
     effects = columns @ coefficients
     is_fitted = could_be_chosen & np.isin(documents, known)
-    assert 2 < is_fitted.sum() < 6
+    assert 2 < is_fitted.sum() < 9
     assert effects[~is_fitted].tolist() == [0.0] * int((~is_fitted).sum())
     assert effects[is_fitted].mean() == pytest.approx(0, abs=1e-6)
-    step = 1e-6 * np.eye(3)
+    have = is_fitted & np.isin(documents, known[has_price[:, 0]])
+    assert 0 < have.sum() < is_fitted.sum()
+    steps = columns @ np.asarray([0.0, 0.0, 1.0, 2.0])
+    assert steps[have].mean() == pytest.approx(0, abs=1e-6)
+    assert not steps[is_fitted & ~have].any()
+    step = 1e-6 * np.eye(4)
     numeric = [(pull @ (columns @ (coefficients + one)) - pull @ effects) / 1e-6 for one in step]
     assert columns.gradient(pull) == pytest.approx(numeric, abs=1e-6)
 
@@ -247,6 +257,43 @@ def test_dates_of_documents_that_could_not_be_chosen_are_not_lowered(tmp_path: P
 def height(found: Fitted, date: float) -> float:
     """Return what a date adds to the prior of a document."""
     return float(found.head.priors.fields.of_pairs(np.asarray([number_key("date")], np.uint64), np.asarray([date]))[0])
+
+
+@pytest.mark.parametrize("cheap", [True, False])
+def test_a_document_whose_number_is_not_known_is_like_the_mean(tmp_path: Path, cheap: bool) -> None:
+    def fields(kind: int, maker: int) -> Mapping[str, MetadataValue]:
+        return {"price": float(MAKERS - 1 - maker if cheap else maker)}
+
+    generation = collection(tmp_path, fields)
+    last = [next(iter(one.gains)) // MAKERS * MAKERS + MAKERS - 1 for one in feedback()]
+    asked = [replace(one, gains={row: 3.0}) for one, row in zip(feedback(), last, strict=True)]
+    priors = fitted(generation, asked, "price", fields=fields).head.priors
+    given: list[Mapping[str, MetadataValue]] = [{"price": 0.0}, {"price": 4.0}, {}, {"price": "on request"}]
+    lowest, highest, unknown, said = priors.with_fields(np.zeros(4, np.float32), pairs_for(given)).tolist()
+    assert (lowest > highest) == cheap
+    assert unknown == said
+    assert abs(unknown) < 0.01 < abs(lowest - highest) / 4
+
+
+def test_an_error_of_the_examination_curve_is_no_effect_of_the_field_that_ordered_the_lists(tmp_path: Path) -> None:
+    def fields(kind: int, maker: int) -> Mapping[str, MetadataValue]:
+        return {"sold": float(MAKERS - maker)}
+
+    generation = collection(tmp_path, fields)
+    asked = []
+    for one in feedback():
+        first = next(iter(one.gains)) // MAKERS * MAKERS
+        clicks = {first + at: {at + 1: round(1000 * ASSUMED_CURVE[at] ** 0.5)} for at in range(MAKERS)}
+        gains = {row: float(sum(of.values())) for row, of in clicks.items()}
+        shown = {first + at: {at + 1: 1000} for at in range(MAKERS)}
+        asked.append(replace(one, gains=gains, shown=shown, clicks=clicks))
+    examples = learned(generation, asked)
+    of_fields = FieldColumns.of(generation, labels(generation, "sold", fields=fields))
+    columns = DocumentColumns.of(generation, of_fields, np.arange(KINDS * MAKERS))
+    residuals = Residuals.of(generation, examples, candidate_logits(generation, HEAD, examples), columns)
+    assert np.ptp(fit_priors(residuals, 0.3).fields.heights) < 0.05
+    blind = replace(residuals, propensities=np.zeros_like(residuals.propensities))
+    assert np.ptp(fit_priors(blind, 0.3).fields.heights) > 0.3, "without the coefficient they are"
 
 
 def test_clicks_teach_effects_too(tmp_path: Path) -> None:

@@ -11,9 +11,17 @@ from index.generation.columns import id_order
 from index.generation.generation import Generation
 from index.learning.config import FitConfig, Recipe
 from index.learning.examples import TEST_FOLDS, Example, Feedback, fold_of, make_examples
+from index.learning.field_effects import LEAST
 from index.learning.fit import Fitted, fit
 from index.learning.model_selection import ClickInterpretations, Selection
-from index.learning.prior_fit import LARGEST, Residuals, candidate_logits, fit_priors
+from index.learning.prior_fit import (
+    LARGEST,
+    LEAST_SHARPNESS,
+    Residuals,
+    candidate_logits,
+    fit_priors,
+    minimum,
+)
 from index.learning.prior_selection import NO_PRIORS, PriorChoice, _cross_fitted, select_priors
 from index.learning.trainer import Trial
 from index.memory.click_worth import ASSUMED_CURVE
@@ -207,16 +215,34 @@ def test_the_priors_are_the_minimum_of_their_loss(tmp_path: Path) -> None:
     generation = collection(tmp_path)
     examples = learned(generation, feedback(chance=False)[:30])
     residuals = Residuals.of(generation, examples, candidate_logits(generation, HEAD, examples))
-    priors = fit_priors(residuals, penalty=0.7)
-    values = priors.of(residuals.documents).astype(np.float64)
-    scores = np.exp(residuals.logits + values)
-    query = np.repeat(np.arange(len(residuals.counts)), residuals.counts)
-    chances = scores / np.bincount(query, scores)[query]
+    found = minimum(residuals, penalty=0.7)
     known = residuals.is_known
-    documents, at = np.unique(residuals.documents[known], return_inverse=True)
-    pull = np.bincount(at, (residuals.weights[query] * (residuals.shares - chances))[known], len(documents))
-    assert 0.7 * priors.of(documents) == pytest.approx(pull, abs=0.02)  # the gradient is 0
+    at = np.searchsorted(found.documents, residuals.documents[known])
+    logits = found.sharpness * residuals.logits + found.examination * residuals.propensities
+    logits[known] += found.biases[at]
+    query = np.repeat(np.arange(len(residuals.counts)), residuals.counts)
+    scores = np.exp(logits)
+    chances = scores / np.bincount(query, scores)[query]
+    pull = residuals.weights[query] * (residuals.shares - chances)
+    assert 0.7 * found.biases == pytest.approx(np.bincount(at, pull[known], len(found.documents)), abs=0.02)
+    assert pull @ residuals.logits == pytest.approx(0, abs=0.02)
+    assert pull @ residuals.propensities == pytest.approx(0, abs=0.02)  # the gradient is 0
+    priors, sharpness = fit_priors(residuals, 0.7), np.clip(found.sharpness, LEAST_SHARPNESS, 1)
+    served = np.clip(found.biases / sharpness, -LARGEST, LARGEST)
+    assert priors.of(found.documents) == pytest.approx(np.where(np.abs(served) >= LEAST, served, 0))
     assert 0 < np.abs(priors.values).max() < LARGEST
+
+
+def test_priors_are_of_the_size_of_the_logits_that_they_add_to(tmp_path: Path) -> None:
+    generation = collection(tmp_path)
+    examples = learned(generation, feedback(chance=False))
+    logits = candidate_logits(generation, HEAD, examples)
+    random = np.random.default_rng(0)
+    evidence = [random.normal(size=len(own)).astype(np.float32) for own in logits]
+    shares = [np.exp(own / 2 + (one.gains > 0)) for own, one in zip(evidence, examples, strict=True)]
+    asked = [replace(one, gains=own.astype(np.float32)) for own, one in zip(shares, examples, strict=True)]
+    found = [fit_priors(Residuals.of(generation, asked, [sharp * own for own in evidence]), 0.3) for sharp in (1, 2)]
+    assert found[1].values == pytest.approx(2 * found[0].values, rel=0.05, abs=0.02)
 
 
 def test_a_document_that_was_neither_chosen_nor_shown_has_no_prior(tmp_path: Path) -> None:

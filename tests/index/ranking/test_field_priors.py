@@ -15,7 +15,7 @@ from index.ranking.attention import PARTS, AttentionHead, HeadConfig
 from index.ranking.checkpoint import WEIGHTS, head_files, head_of_files
 from index.ranking.explanation import explain_parts
 from index.ranking.field_priors import KNOTS, FieldPriors, knots_of, no_field_priors, ramps
-from index.ranking.priors import LARGEST, Priors, document_hashes, no_priors
+from index.ranking.priors import LARGEST, Priors, bounded, document_hashes, no_priors
 from index.ranking.retrieval import Mode, Query, assemble, retrieve
 from index.ranking.search import search
 from index.records import MetadataValue
@@ -61,7 +61,7 @@ def test_a_value_raises_its_documents_for_every_query(tmp_path: Path, text: str)
     generation = generation_of(tmp_path, DOCUMENTS)
     plain = parts_of(generation, HEAD, asked(text))
     raised = parts_of(generation, HEAD.preferring(PRIORS), asked(text))
-    assert [raised[row]["prior"] for row in range(5)] == pytest.approx(EXPECTED)
+    assert [raised[row]["prior"] for row in range(5)] == pytest.approx(bounded(np.asarray(EXPECTED)))
     for row, parts in raised.items():
         assert parts["logit"] == pytest.approx(plain[row]["logit"] + parts["prior"], abs=1e-4)
         assert sum(parts[name] for name in PARTS) == pytest.approx(parts["logit"], abs=1e-4)
@@ -83,15 +83,26 @@ def test_the_prior_of_a_document_and_its_fields_add_up_within_bounds() -> None:
     owners = np.repeat(np.arange(5), [len(keys) for keys, _ in found])
     pairs = FieldPairs(owners, *(np.concatenate(each) for each in zip(*found, strict=True)))
     own = [-1.0, 0, 1.5, 0, 0]
-    wanted = [min(LARGEST, one + other) for one, other in zip(own, EXPECTED, strict=True)]
+    wanted = bounded(np.asarray([one + other for one, other in zip(own, EXPECTED, strict=True)]))
     assert priors(id_order([f"d{row}" for row in range(5)]), pairs) == pytest.approx(wanted)
     assert priors(id_order([]), NO_PAIRS).shape == (0,)
+
+
+def test_the_bound_keeps_the_order_and_changes_small_priors_little() -> None:
+    sums = np.asarray([-1e30, -7, -2, -1, -0.3, 0, 0.3, 1, 2, 6, 7, 1e30], np.float32)
+    found = bounded(sums)
+    assert (np.diff(found) > 0)[:-1].all()
+    assert np.abs(found).max() == LARGEST
+    assert found[4:7] == pytest.approx(sums[4:7], rel=1e-3)
+    assert found[7] == pytest.approx(0.985, abs=1e-3)
 
 
 def test_a_new_value_of_a_document_counts_at_once(tmp_path: Path) -> None:
     documents = [replace(DOCUMENTS[0], row=7, metadata={"brand": "elm", "sold": 60}), *DOCUMENTS[1:]]
     generation = generation_of(tmp_path, sorted(documents, key=lambda one: one.row))
-    assert parts_of(generation, HEAD.preferring(PRIORS), asked())[7]["prior"] == pytest.approx(0.625)
+    assert parts_of(generation, HEAD.preferring(PRIORS), asked())[7]["prior"] == pytest.approx(
+        float(bounded(np.float32(0.625)))
+    )
 
 
 def test_the_head_of_training_and_the_search_agree(tmp_path: Path) -> None:
