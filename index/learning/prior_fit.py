@@ -12,8 +12,8 @@ chance.
 
 s and e have no penalty. s is the sharpness of the logits: people choose less surely than a head is sure, and beside too
 large differences of logits all that people prefer seems small. b / s and w / s are served, which add to l as b and w do
-to s l. e corrects the estimated examination curve: in a log whose lists were ordered by a field, a curve that is too
-steep or too flat would be taken for an effect of the field.
+to s l; a larger s than 1 counts as 1. e corrects the estimated examination curve: in a log whose lists were ordered by
+a field, a curve that is too steep or too flat would be taken for an effect of the field.
 """
 
 from collections.abc import Sequence, Set
@@ -21,13 +21,13 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import minimize
+from scipy.optimize import Bounds, minimize
 
 from index.generation.generation import Generation
 from index.learning.examples import Example, Feedback, make_batch
 from index.learning.field_effects import LEAST, NO_COLUMNS, CentredColumns, DocumentColumns
 from index.ranking.attention import AttentionHead
-from index.ranking.priors import LARGEST, Hashes, Priors, document_hashes, no_priors
+from index.ranking.priors import Hashes, Priors, bounded, document_hashes, no_priors
 from index.records import Floats, Mask
 
 HALF_CLICKS = 5.0
@@ -35,7 +35,7 @@ HALF_CLICKS = 5.0
 MOST_DOCUMENTS = 100_000
 """Most documents with a prior: those with the largest. 1.2 MB of a model file."""
 LEAST_SHARPNESS = 0.25
-"""The least s by which priors are divided; the largest is 1."""
+"""The least s. Logits that say nothing would have 0, and priors without a bound."""
 BATCH = 64
 STEPS = 100
 """Most steps of L-BFGS."""
@@ -162,8 +162,9 @@ def minimum(residuals: Residuals, penalty: float) -> Minimum:
         gradient = np.concatenate([np.bincount(at, pull, count + 1)[:-1], effects.gradient(pull), free @ pull])
         return float(residuals.weights @ losses + penalties @ fitted**2 / 2), gradient + penalties * fitted
 
-    first = np.append(np.zeros(len(penalties) - 2), [1.0, 1.0])
-    found = minimize(loss, first, jac=True, method="L-BFGS-B", options={"maxiter": STEPS}).x
+    first, least = np.append(np.zeros(len(penalties) - 2), [1.0, 1.0]), np.full(len(penalties), -np.inf)
+    least[-2] = LEAST_SHARPNESS
+    found = minimize(loss, first, jac=True, method="L-BFGS-B", bounds=Bounds(lb=least), options={"maxiter": STEPS}).x
     return Minimum(documents, found[:count], found[count:-2], float(found[-2]), float(found[-1]))
 
 
@@ -172,9 +173,9 @@ def fit_priors(residuals: Residuals, penalty: float) -> Priors:
     if not len(residuals.counts):
         return no_priors()
     found, effects = minimum(residuals, penalty), residuals.effects
-    sharpness = min(1.0, max(LEAST_SHARPNESS, found.sharpness))
-    values = np.clip(found.biases / sharpness, -LARGEST, LARGEST)
+    sharpness = min(1.0, found.sharpness)
+    values = bounded((found.biases / sharpness).astype(np.float32))
     largest = np.argsort(-np.abs(values), kind="stable")[:MOST_DOCUMENTS]
     kept = np.sort(largest[np.abs(values[largest]) >= LEAST])
     fields = residuals.columns.columns.priors(effects.uncentred(found.effects / sharpness), effects.means)
-    return Priors(found.documents[kept], values[kept].astype(np.float32), fields)
+    return Priors(found.documents[kept], values[kept], fields)

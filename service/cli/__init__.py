@@ -141,7 +141,7 @@ def failed_system(error: Exception) -> str | None:
         return str(error)
     if is_full(error):
         return str(OSError(ENOSPC, os.strerror(ENOSPC)))
-    reported = getattr(error, "orig", None)
+    reported = getattr(error, "orig", None) or error  # SQLAlchemy does not wrap what fails when it connects
     code = getattr(reported, "sqlite_errorcode", 0) & PRIMARY
     return f"the database cannot be read or written: {reported}" if code in FAILED_FILE else None
 

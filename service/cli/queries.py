@@ -10,7 +10,7 @@ from service.cli import show
 from service.cli.connection import DEFAULT_COLLECTION, collection_path, connect
 from service.cli.options import DataOption, JsonOption, UrlOption
 
-MEASURES = ("searches", "clients", "clicked", "1/rank", "unanswered")
+MEASURES = ("searches", "clients", "clicked", "mean 1/rank", "unanswered")
 
 
 class Order(StrEnum):
@@ -30,7 +30,7 @@ def queries(
     url: UrlOption = None,
     json_out: JsonOption = False,
 ) -> None:
-    """Report what people search: how often they click, how high the first click is, and what has no answer."""
+    """Report what people search: how often they click, how high the highest clicked hit is, and what has no answer."""
     asked = {"days": days, "order": order.value, "limit": limit}
     with connect(data, url) as service:
         report = service.call("GET", collection_path(collection, "queries"), params=asked)

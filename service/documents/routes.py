@@ -181,7 +181,7 @@ def delete_document(runtime: Running, collection: str, document_id: str) -> Resp
 def _require_batch_size(documents: Sequence[Any]) -> None:
     """Raise Problem 422 for more than MAX_BATCH documents."""
     if len(documents) > MAX_BATCH:
-        detail = f"a batch has at most {MAX_BATCH} documents; send several batches, or stream the documents to /import"
+        detail = f"a batch has at most {MAX_BATCH} documents; send several batches, or stream new documents to /import"
         raise Problem(422, "too_many_documents", detail, [{"pointer": "/documents", "detail": detail}])
 
 

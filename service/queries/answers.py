@@ -28,7 +28,7 @@ class SearchCounts(Answer):
     """The number of searches whose response had `"answered": false`. Those that an earlier release logged do not
     count."""
     reciprocal_rank: float
-    """The mean of 1 / the position of the first clicked hit. A search without a click counts with 0."""
+    """The mean of 1 / the position of the highest clicked hit. A search without a click counts with 0."""
     first: str
     """The time of the first search."""
     last: str

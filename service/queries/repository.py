@@ -32,7 +32,7 @@ class Counts:
     unanswered: int
     """The number of searches whose response said that no document answers the query."""
     reciprocal_rank: float
-    """The mean of 1 / the position of the first clicked hit; 0 for a search without one."""
+    """The mean of 1 / the position of the highest clicked hit; 0 for a search without one."""
     first: str
     """The time of the first search."""
     last: str
@@ -40,7 +40,7 @@ class Counts:
 
 
 class SearchLog:
-    """The newest MAX_SEARCHES searches of a collection since a time, with the position of their first clicked hit."""
+    """The newest MAX_SEARCHES searches of a collection since a time, with the position of their highest clicked hit."""
 
     def __init__(self, connection: Connection, collection_id: int, since: datetime) -> None:
         self._connection = connection
@@ -92,7 +92,7 @@ class SearchLog:
 def _searches(collection_id: int, since: datetime) -> Subquery:
     """Return the searches, one row each: clicked_id and position are NULL without a click.
 
-    A click on a document that the list does not show has no position.
+    A click on a document that the list does not have counts at the position that its event gives, if any.
     """
     newest = (
         select(

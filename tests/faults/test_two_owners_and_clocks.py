@@ -36,7 +36,7 @@ def test_a_second_process_is_refused_and_changes_nothing(tmp_path: Path) -> None
         for number in range(TIMES):
             owls.add({"id": f"owl-{number}", "text": f"owl number {number}"})
             command = [*commands[number % len(commands)], "--data", str(tmp_path / "data")]
-            program = [sys.executable, "-c", "from service.cli import main; main()", *command]
+            program = [sys.executable, "-c", "from service.start import main; main()", *command]
             environment = os.environ | {"PYTHONPATH": str(ROOT), "SOFTSEEK_ENCODER": "hashing"}
             second = subprocess.run(program, capture_output=True, text=True, cwd=tmp_path, env=environment, check=False)
             lost = owls.get()["counts"]["documents"] != number + 1

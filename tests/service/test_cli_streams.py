@@ -6,6 +6,7 @@ import sqlite3
 import subprocess
 import sys
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from sqlalchemy.exc import OperationalError
@@ -58,6 +59,13 @@ def test_a_full_or_failing_disk_under_the_data_directory_is_an_error_of_one_line
         cli.main(["reencode", "shop"])
     assert ended.value.code == 1
     assert capsys.readouterr().err == "system_error: the database cannot be read or written: disk I/O error\n"
+    bare = sqlite3.DatabaseError("file is not a database")
+    bare.sqlite_errorcode = sqlite3.SQLITE_NOTADB
+    with monkeypatch.context() as patch:
+        patch.setattr(cli, "run", Mock(side_effect=bare))
+        with pytest.raises(SystemExit):
+            cli.main(["move"])
+    assert capsys.readouterr().err == "system_error: the database cannot be read or written: file is not a database\n"
     full = sqlite3.OperationalError("no such table: documents")
     full.sqlite_errorcode = sqlite3.SQLITE_ERROR
     with pytest.raises(OperationalError):

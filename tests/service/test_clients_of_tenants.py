@@ -41,6 +41,8 @@ def test_the_judging_list_counts_the_clients_of_each_tenant(wood: Wood) -> None:
         wood.click(tenant, "b5" if tenant == "b" else "a5", "7", "7")
     (query,) = good(wood.keys.act("GET", f"{wood.shop.path}/judging"))["queries"]
     assert (query["searches"], query["clients"]) == (6, 3)
+    total = good(wood.keys.act("GET", f"{wood.shop.path}/queries"))["total"]
+    assert (total["searches"], total["clients"], total["clicked"]) == (6, 3, 6)
 
 
 def test_suggestions_count_the_clients_of_each_tenant(wood: Wood) -> None:

@@ -164,15 +164,14 @@ def test_the_command_moves_and_says_what_to_do_next(
         assert CollectionClient(client).ids("copper lamp") == ["lamp"]
 
 
-def test_a_move_that_was_killed_after_its_copy_goes_on(
-    address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.parametrize("step", ["note_database", "_set_aside"])
+def test_a_killed_move_goes_on(address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str) -> None:
     data = tmp_path / "data"
     with opened(data) as client:
         content(client)
         before = answers(client)
     with monkeypatch.context() as patch:
-        patch.setattr("service.snapshots.moving.note_database", Mock(side_effect=KeyboardInterrupt))
+        patch.setattr(f"service.snapshots.moving.{step}", Mock(side_effect=KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
             move_database(data, None, address)
     moved = move_database(data, None, address)
@@ -180,6 +179,23 @@ def test_a_move_that_was_killed_after_its_copy_goes_on(
     assert not (data / "softseek.db").exists()
     with opened(data, database=address) as client:
         assert answers(client) == before
+
+
+def test_a_copy_without_the_keys_of_today_is_refused(
+    address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = tmp_path / "data"
+    with opened(data) as client:
+        content(client)
+    with monkeypatch.context() as patch:
+        patch.setattr("service.snapshots.moving.note_database", Mock(side_effect=KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            move_database(data, None, address)
+    with opened(data) as client:
+        assert client.post("/v1/keys", json={"name": "admin", "scopes": ["admin"]}).status_code == 201
+    with pytest.raises(NotMovable, match="has content"):
+        move_database(data, None, address)
+    assert (data / "softseek.db").exists()
 
 
 def test_content_moves_into_an_empty_database_only(address: str, tmp_path: Path) -> None:

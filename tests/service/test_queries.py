@@ -79,6 +79,22 @@ def test_searches_clients_and_clicks_are_counted_for_each_query(wood: Collection
     assert total["first"] <= tree["last"] <= total["last"] == oak["last"]
 
 
+def test_a_click_on_a_document_beyond_the_list_counts_at_its_own_position(wood: CollectionClient) -> None:
+    found = wood.search("tree", limit=1)
+    (other, further) = [tree for tree in TREES if tree != found["hits"][0]["id"]]
+    wood.act(other, query_id=found["query_id"])
+    total = wood.get("queries")["total"]
+    assert (total["clicked"], total["reciprocal_rank"]) == (1, 0)
+    wood.act(further, query_id=found["query_id"], position=2)
+    assert wood.get("queries")["total"]["reciprocal_rank"] == 0.5
+
+
+def test_sessions_stand_for_clients_and_a_search_without_both_is_one(wood: CollectionClient) -> None:
+    for names in ({"client_id": "ada"}, {"session_id": "s"}, {"session_id": "s"}, {}, {}):
+        wood.search("tree", **names)
+    assert wood.get("queries")["total"]["clients"] == 4
+
+
 def test_a_dislike_and_an_event_without_a_grade_are_no_clicks(wood: CollectionClient) -> None:
     found = wood.search("tree")
     for action in ("thumbs_down", "hovered"):

@@ -321,7 +321,7 @@ def test_an_impression_that_cannot_be_stored_does_not_affect_others(data: Path) 
 @pytest.fixture
 def served(tmp_path: Path) -> Iterator[tuple[str, subprocess.Popen[str], Path]]:
     """A server in a process of its own, on an empty directory."""
-    program = "from service.cli import main; main()"
+    program = "from service.start import main; main()"
     settings = {"PYTHONPATH": str(ROOT), "SOFTSEEK_ENCODER": "hashing", "OMP_NUM_THREADS": "1"}
     command = [sys.executable, "-c", program, "serve", "--data", "data", "--port", "0", "--json"]
     with subprocess.Popen(

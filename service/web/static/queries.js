@@ -23,10 +23,12 @@ function searchFor(q) {
 }
 
 // Draws a bar for each day: the searches, and the part of them with a click.
-function chart(days) {
+function chart(days, since) {
   const at = ({ date }) => Date.parse(date) / DAY;
-  const first = at(days[0]);
-  const count = at(days.at(-1)) - first + 1;
+  const start = since.slice(0, "2026-11-28".length);
+  const today = new Date().toISOString().slice(0, start.length);
+  const first = at({ date: start });
+  const count = Math.max(at({ date: today }), at(days.at(-1))) - first + 1;
   const most = Math.max(...days.map(({ searches }) => searches));
   const label = `Searches a day, at most ${most}; the dark part led to a click`;
   const image = svg("svg", { viewBox: "0 0 600 120", role: "img", "aria-label": label });
@@ -50,17 +52,17 @@ function chart(days) {
     {},
     el("figcaption", {}, el("b", {}, "Searches a day"), key("key", "with a click"), key("key without", "without")),
     el("div", { className: "plot bars" }, ...bounds, image),
-    el("p", { className: "quiet" }, `${days[0].date} to ${days.at(-1).date}, UTC`),
+    el("p", { className: "quiet" }, `${start} to ${today}, UTC`),
   );
 }
 
-function show({ total, distinct, queries, days, models }) {
+function show({ since, total, distinct, queries, days, models }) {
   $("none").hidden = total !== null;
   $("report").hidden = total === null;
   if (total === null) return;
   const figures = [["queries", distinct.toLocaleString()], ...COLUMNS.map((name, at) => [name, cells(total)[at]])];
   $("counts").replaceChildren(...figures.map(([name, text]) => el("div", {}, el("dt", {}, name), el("dd", {}, text))));
-  $("charts").replaceChildren(chart(days));
+  $("charts").replaceChildren(chart(days, since));
   fill($("models"), "model", models.reverse().map((one) => [`model ${one.version}`, one]));
   fill($("queries"), "query", queries.map((one) => [searchFor(one.q), one]));
 }
