@@ -1,4 +1,4 @@
-"""The command `softseek`: imports all commands, and runs the one that was typed."""
+"""The entry point of the command line: imports the commands, which takes a second, then runs the typed command."""
 
 import signal
 from typing import NoReturn

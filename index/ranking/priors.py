@@ -96,8 +96,9 @@ def bounded(priors: Floats) -> Floats:
 
     Half of LARGEST loses 1.5 %. A cut would make the best values of a steep field equal.
     """
-    square = np.square(np.clip(priors, -MOST, MOST) / LARGEST)  # its square is finite in float32
-    found: Floats = np.clip(priors, -MOST, MOST) / np.sqrt(np.sqrt(1 + square * square))
+    finite = np.clip(priors, -MOST, MOST)  # its fourth power is finite in float32
+    square = np.square(finite / LARGEST)
+    found: Floats = finite / np.sqrt(np.sqrt(1 + square * square))
     return found.astype(np.float32)
 
 
