@@ -107,6 +107,9 @@ class Settings(BaseSettings):
         64,
         description="Searches that may wait for a thread in each process. Further searches get 503 with Retry-After.",
     )
+    result_cache_mib: Annotated[int, Field(ge=0, le=65_536)] = Field(
+        16, description="Mebibytes of results that each process keeps for repeated searches. 0: none."
+    )
     max_connections: Annotated[int, Field(ge=10, le=100_000)] = Field(
         1_000, description="Connections that are open at the same time. Further connections get 503 with Retry-After."
     )

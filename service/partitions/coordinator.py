@@ -4,7 +4,6 @@ The coordinator reads and encodes the query, ranks what the partitions find, and
 named by rows. It has no documents itself; models, settings, rules and keys are those of its copy of the database.
 """
 
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -95,8 +94,7 @@ class Coordinator:
 
         Raises Problem 503 `partitions_away`.
         """
-        stopwatch = Stopwatch(time.perf_counter() if arrived is None else arrived)
-        stopwatch.lap("queue")
+        stopwatch = Stopwatch.since(arrived)
         selection.require_filterable(state, request)
         state.require_encoder(self._runtime.encoder)
         serving = serving_model(self._runtime, state, request)

@@ -62,8 +62,7 @@ def answer(
     Raises Problem 404 for an unknown document, 422 for a document that is both liked and disliked. If the index is
     damaged, it is rebuilt and the recommendation is computed again.
     """
-    stopwatch = Stopwatch(arrived)
-    stopwatch.lap("queue")
+    stopwatch = Stopwatch.since(arrived)
     _require_one_opinion(request)
     return state.with_sound_index(lambda: _current(runtime, state, request, stopwatch, forced))
 

@@ -64,6 +64,7 @@ class Rulebook:
             else:
                 near.append(rule)
         self._near = near
+        self._is_dated = any(rule.begins is not None or rule.ends is not None for rule in self._rules.values())
         self._vectors = np.asarray([rule.vector for rule in near], np.float32)  # (R, D)
 
     def __len__(self) -> int:
@@ -73,6 +74,11 @@ class Rulebook:
     def has_near(self) -> bool:
         """Whether `matching` reads the vector of a query: a rule has a `near` condition."""
         return bool(self._near)
+
+    @property
+    def is_dated(self) -> bool:
+        """Whether the rules that apply to a query may change with time alone."""
+        return self._is_dated
 
     def __contains__(self, id: str) -> bool:
         return id in self._rules

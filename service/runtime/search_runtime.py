@@ -15,6 +15,7 @@ from index.records import EncodedQuery
 from service.http.access import CURRENT, OWNER, Caller
 from service.http.problems import Problem, not_found
 from service.runtime.keyring import Keyring
+from service.runtime.result_cache import ResultCache
 from service.runtime.search_pool import SearchPool
 from service.runtime.served_collection import ServedCollection
 from service.settings import Settings
@@ -56,6 +57,7 @@ class SearchRuntime:
         self.epoch = 0
         """The number of services that have begun to write to the database; 0 for SQLite, which has one."""
         self.search_pool = SearchPool(settings.searches_at_once, settings.search_queue, _one_native_thread)
+        self.result_cache = ResultCache(settings.result_cache_mib << 20)
         self._encode_query = lru_cache(CACHED_QUERIES)(self._encode_one)
 
     def find_collection(self, name: str) -> ServedCollection | None:
@@ -123,8 +125,9 @@ class SearchRuntime:
         return self._encode_query(text, caller.filter, caller.collections)
 
     def forget_queries(self) -> None:
-        """Drop the query vectors that are kept in memory, with their texts."""
+        """Drop the query vectors and the results that are kept in memory, with their texts."""
         self._encode_query.cache_clear()
+        self.result_cache.clear()
 
     def run_search(self, work: Callable[[], T]) -> "Future[T]":
         """Run a search in the pool of search threads. Raises Problem 503 `overloaded` if its queue is full."""

@@ -3,8 +3,7 @@
 A search for `*`, or for operators alone, has no words: it returns all documents that pass, the newest first.
 """
 
-import time
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -55,14 +54,28 @@ def answer(
     arrived: the arrival of the request, by `time.perf_counter`; the reported time includes the wait since then.
     caller: the filter of its key comes before all other parts of the search.
     """
-    stopwatch = Stopwatch(time.perf_counter() if arrived is None else arrived)
-    stopwatch.lap("queue")
-    return state.with_sound_index(lambda: _answer(runtime, state, request, stopwatch, caller))
+    return answered(runtime, state, request, Stopwatch.since(arrived), caller).body
 
 
-def _answer(
+@dataclass(frozen=True)
+class Answered:
+    """The response body of a search, what it is made from, and its impression if it is logged."""
+
+    body: dict[str, Any]
+    searched: Searched
+    impression: dict[str, Any] | None
+
+
+def answered(
     runtime: SearchRuntime, state: ServedCollection, request: SearchIn, stopwatch: Stopwatch, caller: Caller
-) -> dict[str, Any]:
+) -> Answered:
+    """Return the answer to a search with what it is made from, as `answer` does."""
+    return state.with_sound_index(lambda: _answered(runtime, state, request, stopwatch, caller))
+
+
+def _answered(
+    runtime: SearchRuntime, state: ServedCollection, request: SearchIn, stopwatch: Stopwatch, caller: Caller
+) -> Answered:
     searched = _find(runtime, state, request, stopwatch, caller)
     hits = page_of_hits(runtime, state, request, searched)
     if len(hits) < len(searched.page):
@@ -87,9 +100,10 @@ def _answer(
     query, condition = searched.query, caller.condition
     if request.mode != "words" and awaits_vectors(state, searched.generation, query.allowed, condition, query.context):
         body["degraded"].append(VECTORS_PENDING)
-    if request.log and not searched.everything:
-        runtime.impressions.add(impression(state, request, searched, body))
-    return body
+    logged = impression(state, request, searched, body) if request.log and not searched.everything else None
+    if logged is not None:
+        runtime.impressions.add(logged)
+    return Answered(body, searched, logged)
 
 
 def _find(

@@ -23,7 +23,7 @@ from service.http.routers import new_router
 from service.http.watermarks import problem_of_several, several_watermarks
 from service.runtime.dependency import Searching
 from service.runtime.search_runtime import SearchRuntime
-from service.search import actions, logged
+from service.search import cached_results, logged
 from service.search.answers import MultiSearchAnswer, SearchAnswer
 from service.search.logged_answers import LoggedSearch
 from service.search.query_string import PARAMETERS, search_of
@@ -145,7 +145,7 @@ async def _answered(
     arrived = time.perf_counter()
     state = runtime.collection(collection)
     with observed_search(request.mode):
-        answer = runtime.answer_search or partial(actions.answer, runtime)
+        answer = runtime.answer_search or partial(cached_results.answer, runtime)
         work = runtime.run_search(lambda: converted(answer(state, request, arrived, caller)))
         return await result_for(scope, work)
 

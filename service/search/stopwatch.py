@@ -12,6 +12,16 @@ class Stopwatch:
         self._arrived = self._last = arrived
         self._parts: dict[str, float] = {}
 
+    @classmethod
+    def since(cls, arrived: float | None) -> "Stopwatch":
+        """Return a stopwatch with the time since the arrival of a request, by `time.perf_counter`, as the part `queue`.
+
+        None: the request arrives now.
+        """
+        stopwatch = cls(time.perf_counter() if arrived is None else arrived)
+        stopwatch.lap("queue")
+        return stopwatch
+
     def lap(self, part: str) -> None:
         """Add the time since the end of the last part to this part."""
         now = time.perf_counter()

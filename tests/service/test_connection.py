@@ -291,7 +291,7 @@ def test_the_search_of_a_client_that_left_is_not_computed(server: Server, monkey
     gate = hold(server, 1)
     pool = runtime(server).search_pool
     searched = []
-    monkeypatch.setattr("service.search.routes.actions.answer", lambda *given: searched.append(given) or {})
+    monkeypatch.setattr("service.search.routes.cached_results.answer", lambda *given: searched.append(given) or {})
     with connected(server) as impatient:
         impatient.sendall(SEARCH + b'{"q": "x"}')
         until(lambda: pool.taken == 2)

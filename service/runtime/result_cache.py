@@ -1,0 +1,192 @@
+"""Results of searches in memory, each kept as long as a new search has the same result.
+
+A result is of one state of a collection: its documents, its model, its settings and its rules. Another state has none
+of its results. Feedback changes memory alone, and concerns the queries near a changed past query and those with its
+text; all other results stay. Sees no requests: the caller makes the keys and what is kept.
+"""
+
+import threading
+import weakref
+from collections import OrderedDict, deque
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+from typing import Any
+
+from index.generation.generation import Generation
+from index.memory.changed_queries import ChangedQueries, changed_queries, merged
+from index.ranking.retrieval import MEMORY_RADIUS
+from index.records import Floats
+from service.runtime.collection_settings import CollectionSettings
+from service.runtime.rules import Rulebook
+from service.runtime.served_collection import ServedCollection, Serving
+
+MOST_CHANGED = 1024
+"""Changed past queries of a collection that are kept: results that were last used before them are dropped."""
+MOST_SHARE = 1 / 8
+"""Share of the cache that a single result may have."""
+
+
+@dataclass(frozen=True, eq=False)
+class Result:
+    """A result to keep.
+
+    query_key, vector: what its search compared with past queries; vector (D,): None if it compared none. size_bytes: an
+    estimate.
+    """
+
+    value: Any
+    query_key: str
+    vector: Floats | None
+    size_bytes: int
+
+
+@dataclass(frozen=True, eq=False)
+class State:
+    """What a result depends on."""
+
+    generation: Generation
+    serving: Serving
+    settings: CollectionSettings
+    rules: Rulebook
+    fingerprint: str
+
+    @classmethod
+    def of(cls, collection: ServedCollection) -> "State":
+        """Return the state of a collection now."""
+        return cls(
+            collection.generation, collection.serving, collection.settings, collection.rules, collection.fingerprint
+        )
+
+    def differs_in_generation_alone(self, other: "State") -> bool:
+        """Return whether the model, the settings and the rules are those of another state."""
+        same = self.serving is other.serving and self.rules is other.rules and self.fingerprint == other.fingerprint
+        return same and (self.settings is other.settings or self.settings == other.settings)
+
+
+@dataclass(eq=False)
+class _History:
+    """The changes of memory of a collection since a state, with the results of this state and of later ones."""
+
+    state: State
+    """The newest state that was looked at."""
+    changes: deque[ChangedQueries] = field(default_factory=deque)
+    """The newest changes; `position` counts all."""
+    position: int = 0
+    changed: int = 0
+    """The number of past queries in `changes`."""
+    keys: set[Hashable] = field(default_factory=set)
+    """The keys of its results."""
+    is_over: bool = False
+    """Whether another history has begun, so that this one gets no further results."""
+
+    def follow(self, state: State) -> bool:
+        """Add the change from the newest state to this one; return False if no result is known to hold any longer."""
+        before, self.state = self.state, state
+        if before.generation is state.generation and before.differs_in_generation_alone(state):
+            return True
+        if not before.differs_in_generation_alone(state):
+            return False
+        if not state.generation.differs_in_memory_alone(before.generation):
+            return False
+        change = changed_queries(before.generation.memory, state.generation.memory)
+        if change is None or len(change) > MOST_CHANGED:
+            return False
+        self.changes.append(change)
+        self.position += 1
+        self.changed += len(change)
+        while self.changed > MOST_CHANGED or len(self.changes) > MOST_CHANGED:
+            self.changed -= len(self.changes.popleft())
+        return True
+
+    def holds(self, result: Result, since: int) -> bool:
+        """Return whether no change after the first `since` changes concerns a result."""
+        missed = self.position - since
+        if not missed:
+            return True
+        if missed > len(self.changes):
+            return False
+        changes = merged(list(self.changes)[-missed:])
+        return not changes.concern(result.query_key, result.vector, MEMORY_RADIUS)
+
+
+@dataclass(frozen=True, eq=False)
+class Moment:
+    """The state of a collection at the begin of a search."""
+
+    state: State
+    history: _History
+    position: int
+
+
+class ResultCache:
+    """The results of all collections of a process. Results that were used last are kept; 0 bytes keep none."""
+
+    def __init__(self, most_bytes: int) -> None:
+        self.most_bytes = most_bytes
+        self.size_bytes = 0
+        self._lock = threading.Lock()
+        self._histories: weakref.WeakKeyDictionary[ServedCollection, _History] = weakref.WeakKeyDictionary()
+        self._entries: OrderedDict[tuple[_History, Hashable], tuple[Result, int]] = OrderedDict()
+        """Results with the number of changes up to which they are known to hold."""
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def moment(self, collection: ServedCollection) -> Moment:
+        """Return the state of a collection now. What no longer holds is dropped."""
+        with self._lock:  # the state is read inside, so that states are followed in their order
+            state = State.of(collection)
+            history = self._histories.get(collection)
+            if history is None or not history.follow(state):
+                if history is not None:
+                    self._end(history)
+                history = self._histories[collection] = _History(state)
+            return Moment(state, history, history.position)
+
+    def find(self, moment: Moment, key: Hashable) -> Any | None:
+        """Return what is kept under a key, None if nothing is, or if it no longer holds."""
+        entry = moment.history, key
+        with self._lock:
+            found = self._entries.get(entry)
+            if found is None:
+                return None
+            result, since = found
+            if not moment.history.holds(result, since):
+                self._remove(entry)
+                return None
+            self._entries[entry] = result, moment.history.position
+            self._entries.move_to_end(entry)
+            return result.value
+
+    def add(self, moment: Moment, key: Hashable, result: Result) -> None:
+        """Keep a result that was computed from the state of a moment."""
+        entry, history = (moment.history, key), moment.history
+        if result.size_bytes > self.most_bytes * MOST_SHARE:
+            return
+        with self._lock:
+            if history.is_over:
+                return
+            if entry in self._entries:
+                self._remove(entry)
+            self._entries[entry] = result, moment.position
+            history.keys.add(key)
+            self.size_bytes += result.size_bytes
+            while self.size_bytes > self.most_bytes:
+                self._remove(next(iter(self._entries)))
+
+    def clear(self) -> None:
+        """Drop all results, with the texts of their queries."""
+        with self._lock:
+            for history in self._histories.values():
+                self._end(history)
+            self._histories.clear()
+
+    def _end(self, history: _History) -> None:
+        history.is_over = True
+        for key in list(history.keys):
+            self._remove((history, key))
+
+    def _remove(self, entry: tuple[_History, Hashable]) -> None:
+        result, _ = self._entries.pop(entry)
+        entry[0].keys.discard(entry[1])
+        self.size_bytes -= result.size_bytes
