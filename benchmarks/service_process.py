@@ -64,14 +64,16 @@ class ServiceProcess:
 
 @contextmanager
 def started(
-    data: Path, encoder: str | None, log: Path, *options: str, database: str | None = None
+    data: Path, encoder: str | None, log: Path, *options: str, database: str | None = None, cache_mib: int = 0
 ) -> Iterator[ServiceProcess]:
     """Run a service on a data directory; at the end it gets SIGTERM, and SIGKILL if that does not end it.
 
-    database: the address of a PostgreSQL database; None: SQLite in the data directory.
+    database: the address of a PostgreSQL database; None: SQLite in the data directory. cache_mib: of results; without
+    them a repeated search costs what a new search costs.
     """
     mark = uuid.uuid4().hex
-    environment = [f"{MARK}={mark}", *([f"SOFTSEEK_ENCODER={encoder}"] if encoder else [])]
+    environment = [f"{MARK}={mark}", f"SOFTSEEK_RESULT_CACHE_MIB={cache_mib}"]
+    environment += [f"SOFTSEEK_ENCODER={encoder}"] if encoder else []
     environment += [f"SOFTSEEK_DATABASE={database}"] if database else []
     start = [sys.executable, "-c", "from service.cli import main; main()", "serve", "--data", str(data), "--json"]
     with log.open("ab") as output:
@@ -83,6 +85,8 @@ def started(
     finally:
         process.terminate()
         service.end()
+        if process.stdout is not None:
+            process.stdout.close()
 
 
 def fill(client: httpx.Client, count: int, seed: int) -> None:

@@ -28,6 +28,7 @@ from benchmarks import overload_tables as overload
 from benchmarks import partitions_tables as partitions
 from benchmarks import quality_tables as quality
 from benchmarks import recommend_tables as recommend
+from benchmarks import repeated_tables as repeated
 from benchmarks import restart_tables as restart
 from benchmarks import scale_tables as scale
 from benchmarks import searchers_tables as searchers
@@ -107,6 +108,7 @@ TABLES: dict[str, Renderer] = {
     "scale.slower_costs": scale.costs("slower"),
     "scale.faster": scale.layouts("faster"),
     "scale.faster_costs": scale.costs("faster"),
+    "repeated_searches.loads": repeated.loads,
     "workers.rates": workers.rates,
     "workers_of_many.rates": workers.rates,
     "cores.rates": workers.rates,

@@ -84,7 +84,10 @@ class Softseek:
 
     def start(self, place: Place) -> tuple[list[str], dict[str, str]]:
         command = [sys.executable, "-c", "from service.cli import main; main()", "serve", "--data", str(place.folder)]
-        environment = {"PYTHONPATH": str(ROOT)}
+        environment = {
+            "PYTHONPATH": str(ROOT),
+            "SOFTSEEK_RESULT_CACHE_MIB": "0",
+        }  # each text is searched as if it were new
         if self._precision:
             environment["SOFTSEEK_ENCODER_PRECISION"] = self._precision
         return [*command, "--port", str(place.port)], environment
