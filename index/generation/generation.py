@@ -92,11 +92,6 @@ class Generation:
         """The number of living documents."""
         return int(self.alive.sum())
 
-    def differs_in_memory_alone(self, other: "Generation") -> bool:
-        """Return whether documents, words and the reading of queries are those of another generation."""
-        same = all(getattr(self, part) is getattr(other, part) for part in ("key_guard", "alive", "words", "sealed"))
-        return same and len(self.rows) == len(other.rows) and self.reading == other.reading
-
     @cached_property
     def key_doc_index(self) -> Ints:
         """The doc index of the document that owns each key (K,)."""

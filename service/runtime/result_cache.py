@@ -53,22 +53,51 @@ class State:
     @classmethod
     def of(cls, collection: ServedCollection) -> "State":
         """Return the state of a collection now."""
-        return cls(
-            collection.generation, collection.serving, collection.settings, collection.rules, collection.fingerprint
-        )
+        of = collection
+        return cls(of.generation, of.serving, of.settings, of.rules, of.fingerprint)
 
-    def differs_in_generation_alone(self, other: "State") -> bool:
-        """Return whether the model, the settings and the rules are those of another state."""
-        same = self.serving is other.serving and self.rules is other.rules and self.fingerprint == other.fingerprint
-        return same and (self.settings is other.settings or self.settings == other.settings)
+
+class _Seen:
+    """The newest state that was looked at. Its documents and words stay in memory only while others use them."""
+
+    def __init__(self, state: State) -> None:
+        generation = state.generation
+        self.memory = generation.memory
+        self._owner = (state.serving, state.settings, state.rules, state.fingerprint)
+        self._generation = weakref.ref(generation)
+        self._parts = [weakref.ref(part) for part in _parts(generation)]
+        self._count, self._reading = len(generation.rows), generation.reading
+
+    def is_of(self, generation: Generation) -> bool:
+        """Return whether the state had this generation."""
+        return self._generation() is generation
+
+    def has_same_owner(self, state: State) -> bool:
+        """Return whether another state has the same model, settings, rules and encoder."""
+        serving, settings, rules, fingerprint = self._owner
+        same = state.serving is serving and state.rules is rules and state.fingerprint == fingerprint
+        return same and (state.settings is settings or state.settings == settings)
+
+    def has_same_documents(self, generation: Generation) -> bool:
+        """Return whether another generation has the same documents and words, and reads queries in the same way.
+
+        Columns grow with their documents, and processes that follow make them anew for each generation.
+        """
+        if len(generation.rows) != self._count or generation.reading != self._reading:
+            return False
+        return all(seen() is part for seen, part in zip(self._parts, _parts(generation), strict=True))
+
+
+def _parts(generation: Generation) -> tuple[object, ...]:
+    """Return the parts that a generation shares with the one before, unless documents or words change."""
+    return generation.key_guard, generation.alive, generation.words, generation.sealed
 
 
 @dataclass(eq=False)
 class _History:
     """The changes of memory of a collection since a state, with the results of this state and of later ones."""
 
-    state: State
-    """The newest state that was looked at."""
+    seen: _Seen
     changes: deque[ChangedQueries] = field(default_factory=deque)
     """The newest changes; `position` counts all."""
     position: int = 0
@@ -81,16 +110,15 @@ class _History:
 
     def follow(self, state: State) -> bool:
         """Add the change from the newest state to this one; return False if no result is known to hold any longer."""
-        before, self.state = self.state, state
-        if before.generation is state.generation and before.differs_in_generation_alone(state):
+        before, generation = self.seen, state.generation
+        if not before.has_same_owner(state):
+            return False
+        if before.is_of(generation):
             return True
-        if not before.differs_in_generation_alone(state):
-            return False
-        if not state.generation.differs_in_memory_alone(before.generation):
-            return False
-        change = changed_queries(before.generation.memory, state.generation.memory)
+        change = changed_queries(before.memory, generation.memory) if before.has_same_documents(generation) else None
         if change is None or len(change) > MOST_CHANGED:
             return False
+        self.seen = _Seen(state)
         self.changes.append(change)
         self.position += 1
         self.changed += len(change)
@@ -140,7 +168,7 @@ class ResultCache:
             if history is None or not history.follow(state):
                 if history is not None:
                     self._end(history)
-                history = self._histories[collection] = _History(state)
+                history = self._histories[collection] = _History(_Seen(state))
             return Moment(state, history, history.position)
 
     def find(self, moment: Moment, key: Hashable) -> Any | None:

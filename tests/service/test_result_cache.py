@@ -1,6 +1,8 @@
 """The result cache: a repeated search has the answer of a new search, whatever happened in between."""
 
+import gc
 import random
+import weakref
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -245,6 +247,15 @@ def test_keys_with_other_filters_share_no_result(tmp_path: Path) -> None:
         found = [search(headers) for headers in (oak, birch, oak)]
         assert [[hit["id"] for hit in answer["hits"]] for answer in found] == [["oak"], ["birch"], ["oak"]]
         assert ["cache" in answer["timings_ms"] for answer in found] == [False, False, True]
+
+
+def test_the_documents_of_an_earlier_state_are_not_kept_in_memory(wood: CollectionClient) -> None:
+    wood.search(QUERY)
+    state = runtime_of(wood.client).collection(wood.name)
+    parts = [weakref.ref(state.generation), weakref.ref(state.generation.alive), weakref.ref(state.generation.words)]
+    wood.add({"id": "elm", "text": "the elm is a tall tree"})
+    gc.collect()
+    assert [part() for part in parts] == [None, None, None]
 
 
 # --- Its size ---
