@@ -158,7 +158,7 @@ class Coordinator:
 
             return chosen.ranked(of)
 
-        found = find(request, query, ranked, chosen.lacks, everything)
+        found = find(request, query, ranked, chosen.lacks, chosen.distinct_values, everything)
         return RankedSearch(prepared, parts, found, chosen.among(found.ranking))
 
     def _prepared(

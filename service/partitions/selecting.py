@@ -45,7 +45,7 @@ class Selection:
             ranking = rank(self.pins.doc_indices)
             return ranking, self.among(ranking)._ranks(ranking)
         if self.by_logit:
-            return passing_in_order(self.request, self.ordered.first, rank, self._distinct_values)
+            return passing_in_order(self.request, self.ordered.first, rank, self.distinct_values)
         rows = self.ordered.first(self.parts.search.window)
         ranking = rank(rows)
         return ranking, ranks_in_order(ranking, rows, self.request)
@@ -53,7 +53,7 @@ class Selection:
     def lacks(self, ranking: Ranking, ranks: Ints) -> bool:
         """Return whether documents that may be hits have a value of `distinct` that no document at these ranks has."""
         shown = ranking.doc_indices[ranks]
-        values = [value for value in self._distinct_values(shown) if value is not None]
+        values = [value for value in self.distinct_values(shown) if value is not None]
         return self.parts.has_others(values, shown)
 
     def among(self, ranking: Ranking) -> "Selection":
@@ -70,10 +70,10 @@ class Selection:
         ranks = passing_ranks(ranking, self.request)
         if self.request.distinct:
             ranks = pinning.pinned_first(ranks, self.pins, ranking.doc_indices)
-            ranks = ranks[first_of_each(self._distinct_values(ranking.doc_indices[ranks]))]
+            ranks = ranks[first_of_each(self.distinct_values(ranking.doc_indices[ranks]))]
         return pinning.placed(ranks, self.pins, ranking.doc_indices)
 
-    def _distinct_values(self, rows: Ints) -> list[Scalar | None]:
+    def distinct_values(self, rows: Ints) -> list[Scalar | None]:
         """Return the value of `distinct` of each document (n,)."""
         return self.parts.first_values(self.request.distinct or "", rows)
 

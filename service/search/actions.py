@@ -136,7 +136,7 @@ def _find(
 
         return selected.ranked(rank, pins)
 
-    found = find(request, query, ranked, selected.lacks, everything)
+    found = find(request, query, ranked, selected.lacks, selected.distinct_values, everything)
     ranking, ranks = found.ranking, found.ranks
     exploration = None if everything else exploring.drawn(request, ranking, ranks, pins)
     ordered = ranks if exploration is None else ranks[exploration.order]

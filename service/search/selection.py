@@ -61,14 +61,14 @@ class Selection:
     def ranked(self, rank: Callable[[Ints], Ranking], pins: pinning.Pins) -> Ranked:
         """Return the ranking and its hits. rank: doc indices that are ranked in any case -> a ranking."""
         if self.by_logit:
-            return passing_in_order(self.request, self._first, rank, self._distinct_values)
+            return passing_in_order(self.request, self._first, rank, self.distinct_values)
         ranking = rank(pins.doc_indices if self.ordered is None else self._window())
         return ranking, self._ranks(ranking, pins)
 
     def lacks(self, ranking: Ranking, ranks: Ints) -> bool:
         """Return whether documents that may be hits have a value of `distinct` that no document at these ranks has."""
         shown = ranking.doc_indices[ranks]
-        values = [value for value in self._distinct_values(shown) if value is not None]
+        values = [value for value in self.distinct_values(shown) if value is not None]
         return self.has_others(values, self.generation.rows[shown])
 
     def has_others(self, values: Sequence[Scalar], shown: Ints) -> bool:
@@ -104,7 +104,7 @@ class Selection:
         ranks = passing_ranks(ranking, self.request)
         if self.request.distinct and self.columns is not None:
             ranks = pinning.pinned_first(ranks, pins, ranking.doc_indices)
-            ranks = ranks[first_of_each(self._distinct_values(ranking.doc_indices[ranks]))]
+            ranks = ranks[first_of_each(self.distinct_values(ranking.doc_indices[ranks]))]
         return pinning.placed(ranks, pins, ranking.doc_indices)
 
     def count(self) -> int | None:
@@ -125,7 +125,7 @@ class Selection:
         """Return the first doc indices in the order of `sort`, at most `count`."""
         return np.empty(0, np.int64) if self.ordered is None else self.ordered[:count]
 
-    def _distinct_values(self, doc_indices: Ints) -> list[Scalar | None]:
+    def distinct_values(self, doc_indices: Ints) -> list[Scalar | None]:
         """Return the value of `distinct` of each document (n,)."""
         assert self.columns is not None, "the search has `distinct`"
         return self.columns.of(self.request.distinct or "", self.generation.rows[doc_indices]).first()

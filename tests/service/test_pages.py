@@ -1,5 +1,6 @@
 """Pages of a search fit together: within the candidates no hit is shown twice, and none is left out."""
 
+import random
 from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any
@@ -175,3 +176,25 @@ def test_distinct_hits_that_pass_a_logit_are_of_the_candidates_above_it(shoes: C
     answer = shoes.search(**search, distinct="group", min_logit=best["logit"])
     assert [hit["id"] for hit in answer["hits"]] == [best["id"]]
     assert answer["page"]["has_more"] is False
+
+
+def test_distinct_hits_of_a_later_page_are_of_the_list_of_the_first(shop: CollectionClient) -> None:
+    lamps, words = create(shop.client, "lamps", filterable=["maker"]), random.Random(3)
+    lamps.add(
+        *(
+            {
+                "id": f"{n:03}",
+                "text": " ".join(words.choices(["small", "lamp", "of", "glass", "wood", "steel", "for"], k=9)),
+                "metadata": {"maker": n % 90 if n % 3 else 0},
+            }
+            for n in range(600)
+        )
+    )
+    search: dict[str, Any] = {"q": "small lamp", "mode": "words", "distinct": "maker", "candidates": 60, "log": False}
+    whole = lamps.search(**search, limit=60)["hits"]
+    assert len({hit["metadata"]["maker"] for hit in whole}) == len(whole) == 60
+    for limit in (5, 10, 20, 30):
+        found = [
+            hit["id"] for at in range(0, 60, limit) for hit in lamps.search(**search, offset=at, limit=limit)["hits"]
+        ]
+        assert found == [hit["id"] for hit in whole]
