@@ -19,6 +19,7 @@ from typing import Any, ClassVar, cast
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from service.http.body_limit import is_import
+from service.http.earlier_http import EARLIER, without_chunks
 from service.http.metrics import REQUESTS
 from service.http.presence import CONNECTION, Presence
 from service.http.problems import Problem
@@ -174,6 +175,14 @@ class BoundedConnection(HttpToolsProtocol, Presence):
         self._head_bytes = 0
         self._framing_bytes = self._discarded = self._moved = 0
         self._moved_since = self._head_since = self.loop.time()
+        is_earlier = self.parser.get_http_version() == EARLIER
+        self.expect_100_continue = self.expect_100_continue and not is_earlier
+        self._begin()
+        if is_earlier and isinstance(self.cycle, RequestResponseCycle):
+            without_chunks(self.cycle)
+
+    def _begin(self) -> None:
+        """Have the application answer the request whose head has arrived, unless it is refused here."""
         if not self._is_a_search() or not self._is_free():
             super().on_headers_complete()
         elif type(self).free_places() <= type(self).arriving:
