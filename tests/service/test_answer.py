@@ -93,6 +93,7 @@ def test_a_document_that_was_deleted_meanwhile_is_no_answer(
         "stored_fields",
         lambda database, rows: {row: one for row, one in stored(database, rows).items() if one[1] != "bears"},
     )
+    runtime_of(animals.client).forget_queries()
     assert animals.search(QUESTION, answer=True)["answer"]["id"] == "wolves"
 
 

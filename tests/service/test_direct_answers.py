@@ -12,7 +12,7 @@ from fastapi.testclient import TestClient
 from service.app import DIRECT
 from service.http.requests import INLINE_BYTES
 from service.search import actions
-from tests.service.client import DEFAULT, SECRET, CollectionClient, opened, today
+from tests.service.client import DEFAULT, SECRET, CollectionClient, opened, runtime_of, today
 
 SEARCH, EVENTS = f"{DEFAULT}/search", f"{DEFAULT}/events"
 VOLATILE = ("query_id", "took_ms", "timings_ms")
@@ -138,7 +138,8 @@ def test_a_failure_is_the_failure_of_the_framework(
     def fail(*_given: Any) -> None:
         raise error
 
-    monkeypatch.setattr(actions, "answer", fail)
+    monkeypatch.setattr(actions, "answered", fail)
+    runtime_of(client).forget_queries()
     directly, by_framework = both_ways(client, "POST", SEARCH, content=VALID)
     assert directly.status_code == status
     assert comparable(directly) == comparable(by_framework)

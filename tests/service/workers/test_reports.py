@@ -1,5 +1,6 @@
 """Reports of workers to the process of the data directory: metrics, uses of keys, and damage."""
 
+import itertools
 import os
 import signal
 import time
@@ -107,8 +108,11 @@ def test_an_index_that_a_worker_finds_damaged_is_rebuilt(service: Service, data:
     for id in ("walnut", "hazelnut"):
         owner.put(f"{collection}/documents/{id}", json={"text": f"The {id} is a nut."}).raise_for_status()
 
+    limits = itertools.count(10)
+
     def hits(client: httpx.Client, **more: Any) -> list[tuple[str, float]]:
-        answer = client.post(f"{collection}/search", json={"q": "a walnut", "log": False}, **more)
+        search = {"q": "a walnut", "log": False, "limit": next(limits)}  # none repeats another, whose result is kept
+        answer = client.post(f"{collection}/search", json=search, **more)
         assert answer.status_code == 200, answer.text
         return [(hit["id"], hit["logit"]) for hit in answer.json()["hits"]]
 
