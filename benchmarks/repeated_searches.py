@@ -55,7 +55,7 @@ class Mix:
     clicks: float
 
 
-MIXES = [Mix(repeated, clicks) for repeated in (0.0, 0.5, 0.9) for clicks in (0.0, 0.1, 0.3)]
+MIXES = [Mix(0.0, 0.0), *(Mix(repeated, clicks) for repeated in (0.5, 0.9) for clicks in (0.0, 0.1, 0.3))]
 
 
 def main() -> None:
