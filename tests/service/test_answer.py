@@ -87,14 +87,15 @@ def test_there_is_no_answer_without_hits_or_without_words(client: TestClient, an
 def test_a_document_that_was_deleted_meanwhile_is_no_answer(
     animals: CollectionClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    stored = repository.stored_fields
+    stored, forget = repository.stored_fields, runtime_of(animals.client).forget_queries
     monkeypatch.setattr(
         repository,
         "stored_fields",
         lambda database, rows: {row: one for row, one in stored(database, rows).items() if one[1] != "bears"},
     )
-    runtime_of(animals.client).forget_queries()
+    forget()
     assert animals.search(QUESTION, answer=True)["answer"]["id"] == "wolves"
+    forget()
 
 
 @pytest.mark.parametrize("keys", [["title", "passage"], ["title", "passage", "sentence"]])
