@@ -27,6 +27,7 @@ from benchmarks.result_file import add_out, publish
 from benchmarks.servers.http1 import request
 from benchmarks.servers.load import Asked, ask
 from benchmarks.service_process import ServiceProcess, started
+from benchmarks.vectors import CACHE
 from benchmarks.workers import (
     DATA,
     FACTS,
@@ -37,6 +38,7 @@ from benchmarks.workers import (
     write_prepared,
 )
 from service.settings import Settings
+from service.storage.database import ENCODERS
 
 EVENTS = "/v1/collections/default/events"
 HEAD = 500
@@ -72,6 +74,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as temporary:
         prepared = Path(temporary) / "prepared"
         write_prepared(prepared, options.data, None)
+        shutil.copytree(CACHE / ENCODERS, prepared / DATA / ENCODERS, dirs_exist_ok=True)  # not converted for each load
         facts = json.loads((prepared / FACTS).read_text())
         for repeat in range(options.repeats):
             for mix in MIXES:
