@@ -1,6 +1,8 @@
 """Answers to clients that speak HTTP/1.0: no chunks, which they do not know, and no interim answer.
 
-The answer ends with the connection, which the server closes after it (RFC 9112, 6.3).
+The answer ends with the connection, which the server closes after it (RFC 9112, 6.3). Such a client cannot tell an
+answer that was cut off; a whole export ends with a record of its own. The length of the head is not compared with the
+body.
 """
 
 from uvicorn.protocols.http.httptools_impl import RequestResponseCycle

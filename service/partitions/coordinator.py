@@ -146,7 +146,7 @@ class Coordinator:
         chosen = selected(parts, request, prepared.rules)
         everything = prepared.reading is None
 
-        def ranked(query: Query) -> Ranked:
+        def ranked(query: Query, kept: Ints) -> Ranked:
             def of(required: Ints) -> Ranking:
                 if everything:
                     rows = parts.newest(MAX_WINDOW) if chosen.ordered is None else required
@@ -156,9 +156,9 @@ class Coordinator:
                 stopwatch.split(retrieve=ranking.retrieve_ms, attend=ranking.attend_ms)
                 return ranking
 
-            return chosen.ranked(of)
+            return chosen.ranked(of, kept)
 
-        found = find(request, query, ranked, chosen.lacks, chosen.distinct_values, everything)
+        found = find(request, query, ranked, chosen.lacks, everything)
         return RankedSearch(prepared, parts, found, chosen.among(found.ranking))
 
     def _prepared(

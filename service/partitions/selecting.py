@@ -14,7 +14,7 @@ from service.runtime.candidate_steps import STEP
 from service.runtime.rules import Rule
 from service.search import pinning
 from service.search.field_columns import Scalar, facet, sort_key
-from service.search.passing import Ranked, first_of_each, passing_in_order, passing_ranks, ranks_in_order
+from service.search.passing import Ranked, first_of_each, passing_in_order, ranks_in_order
 from service.search.pinning import Pins
 from service.search.schemas import SearchIn
 from service.search.selection import MAX_FACET_VALUES, selects_by_logit
@@ -39,11 +39,15 @@ class Selection:
     ordered: "SortedRows | None" = None
     by_logit: bool = False
 
-    def ranked(self, rank: Callable[[Ints], Ranking]) -> Ranked:
-        """Return the ranking and its hits. rank: rows that are ranked in any case -> a ranking."""
+    def ranked(self, rank: Callable[[Ints], Ranking], kept: Ints) -> Ranked:
+        """Return the ranking and its hits. rank: rows that are ranked in any case -> a ranking.
+
+        kept (k,): the rows of hits that keep their places before others.
+        """
         if self.ordered is None:
             ranking = rank(self.pins.doc_indices)
-            return ranking, self.among(ranking)._ranks(ranking)
+            pins, values = self.among(ranking).pins, self.distinct_values
+            return ranking, pinning.ranks_of_hits(self.request, ranking, pins, kept, values)
         if self.by_logit:
             return passing_in_order(self.request, self.ordered.first, rank, self.distinct_values)
         rows = self.ordered.first(self.parts.search.window)
@@ -64,14 +68,6 @@ class Selection:
         rows = set(self.pins.doc_indices[kept].tolist())
         rules = {row: rule for row, rule in self.pins.rules.items() if row in rows}
         return replace(self, pins=Pins(self.pins.doc_indices[kept], self.pins.positions[kept], rules))
-
-    def _ranks(self, ranking: Ranking) -> Ints:
-        """Return the 0-based ranks of the hits in their order, as `service.search.selection.Selection` does."""
-        ranks = passing_ranks(ranking, self.request)
-        if self.request.distinct:
-            ranks = pinning.pinned_first(ranks, self.pins, ranking.doc_indices)
-            ranks = ranks[first_of_each(self.distinct_values(ranking.doc_indices[ranks]))]
-        return pinning.placed(ranks, self.pins, ranking.doc_indices)
 
     def distinct_values(self, rows: Ints) -> list[Scalar | None]:
         """Return the value of `distinct` of each document (n,)."""

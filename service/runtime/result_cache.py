@@ -30,8 +30,8 @@ MOST_SHARE = 1 / 8
 class Result:
     """A result to keep.
 
-    query_key, vector: what its search compared with past queries; vector (D,): None if it compared none. size_bytes: an
-    estimate.
+    query_key, vector: what its search compared with past queries; vector (D,): None for nothing. It may also be zeros,
+    which are near nothing, or of a search without memory. size_bytes: an estimate.
     """
 
     value: Any
@@ -58,7 +58,10 @@ class State:
 
 
 class _Seen:
-    """The newest state that was looked at. Its documents and words stay in memory only while others use them."""
+    """The newest state that was looked at. Its documents and words stay in memory only while others use them.
+
+    Its past queries stay until the next search of the collection.
+    """
 
     def __init__(self, state: State) -> None:
         generation = state.generation
@@ -153,7 +156,10 @@ class ResultCache:
         self.most_bytes = most_bytes
         self.size_bytes = 0
         self._lock = threading.Lock()
-        self._histories: weakref.WeakKeyDictionary[ServedCollection, _History] = weakref.WeakKeyDictionary()
+        self._histories: dict[int, tuple[weakref.ref[ServedCollection], _History]] = {}
+        """The number of a collection object -> the object and its history."""
+        self._gone: deque[int] = deque()
+        """The numbers of collection objects that exist no more."""
         self._entries: OrderedDict[tuple[_History, Hashable], tuple[Result, int]] = OrderedDict()
         """Results with the number of changes up to which they are known to hold."""
 
@@ -164,15 +170,23 @@ class ResultCache:
         """Return the state of a collection now. What no longer holds is dropped."""
         with self._lock:  # the state is read inside, so that states are followed in their order
             state = State.of(collection)
-            history = self._histories.get(collection)
-            if history is None or not history.follow(state):
-                if history is not None:
-                    self._end(history)
-                history = self._histories[collection] = _History(_Seen(state))
+            self._drop_gone()
+            number = id(collection)
+            if number not in self._histories:
+                known = weakref.ref(collection, lambda _: self._gone.append(number))  # no lock: it may run anywhere
+                self._histories[number] = known, _History(_Seen(state))
+            known, history = self._histories[number]
+            if not history.follow(state):
+                self._end(history)
+                history = _History(_Seen(state))
+                self._histories[number] = known, history
             return Moment(state, history, history.position)
 
     def find(self, moment: Moment, key: Hashable) -> Any | None:
-        """Return what is kept under a key, None if nothing is, or if it no longer holds."""
+        """Return what is kept under a key, None if nothing is, or if it no longer holds.
+
+        It holds in the state of the moment, and in the states that other searches have seen since.
+        """
         entry = moment.history, key
         with self._lock:
             found = self._entries.get(entry)
@@ -205,9 +219,19 @@ class ResultCache:
     def clear(self) -> None:
         """Drop all results, with the texts of their queries."""
         with self._lock:
-            for history in self._histories.values():
+            for _, history in self._histories.values():
                 self._end(history)
             self._histories.clear()
+            self._gone.clear()
+
+    def _drop_gone(self) -> None:
+        """Drop the results of collections that were deleted or loaded anew."""
+        while self._gone:
+            number = self._gone.popleft()
+            known, history = self._histories.get(number, (None, None))
+            if known is not None and history is not None and known() is None:
+                self._end(history)
+                del self._histories[number]
 
     def _end(self, history: _History) -> None:
         history.is_over = True

@@ -125,7 +125,7 @@ def _find(
     selected = selection.select(runtime.database, state, generation, request, reading, query.allowed)
     end = request.offset + request.limit
 
-    def ranked(query: Query) -> Ranked:
+    def ranked(query: Query, kept: Ints) -> Ranked:
         def rank(required: Ints) -> Ranking:
             if everything:
                 ranking = browse(generation, serving.head, query, MAX_WINDOW, selected.ordered)
@@ -134,9 +134,9 @@ def _find(
             stopwatch.split(retrieve=ranking.retrieve_ms, attend=ranking.attend_ms)
             return ranking
 
-        return selected.ranked(rank, pins)
+        return selected.ranked(rank, pins, kept)
 
-    found = find(request, query, ranked, selected.lacks, selected.distinct_values, everything)
+    found = find(request, query, ranked, selected.lacks, everything)
     ranking, ranks = found.ranking, found.ranks
     exploration = None if everything else exploring.drawn(request, ranking, ranks, pins)
     ordered = ranks if exploration is None else ranks[exploration.order]

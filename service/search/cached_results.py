@@ -5,6 +5,7 @@ An answer from the cache has a `query_id`, an impression and times of its own. N
 rules that begin or end at a time; and results of a collection that is degraded or waits for vectors.
 """
 
+import sys
 from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Any
@@ -26,15 +27,19 @@ OF_CLIENTS = ("client_id", "session_id")
 """Parameters of a search that its answer does not depend on."""
 PARTS = ("filter", "encode", "retrieve", "attend", "fields")
 """Parts of a search that take no time where the result is kept."""
+OF_SEARCH = ("query_id", "generation", "took_ms", "timings_ms")
+"""Members of an answer that each search has for itself."""
 SIZE_OF_HIT = 1_000
 """Estimated bytes of a hit beside its JSON: what its impression keeps."""
 SIZE = 6_000
-"""Estimated bytes of the rest of a result."""
+"""Estimated bytes of a result without its JSON, its texts and its hits."""
+TEXTS = 3
+"""How often the parameters of a search are kept: in the key, in the impression and in the query."""
 
 
 @dataclass(frozen=True, eq=False)
 class _Kept:
-    """The response body with its hits as JSON, and its impression; both with the ids and times of the first search."""
+    """The response body, with its members as JSON, and its impression; the ids and times are of the first search."""
 
     body: dict[str, Any]
     impression: dict[str, Any] | None
@@ -58,15 +63,17 @@ def answer(
         CACHED_RESULTS.inc()
         return _repeated(runtime, kept, moment, request, stopwatch, caller)
     found = actions.answered(runtime, state, request, stopwatch, caller)
-    if _is_of(moment, state, found):
-        hits = orjson.dumps(found.body["hits"])
-        found.body["hits"] = orjson.Fragment(hits)
-        size = SIZE + SIZE_OF_HIT * len(found.searched.page) + len(hits) + 2 * len(key[0])
-        query = found.searched.query
-        vector = query.vector if query.memory_vector is None else query.memory_vector
-        value = _Kept(found.body, found.impression)
-        runtime.result_cache.add(moment, key, Result(value, query.query_key, vector, size))
-    return found.body
+    if not _is_of(moment, state, found):
+        return found.body
+    parts = {name: orjson.dumps(value) for name, value in found.body.items() if name not in OF_SEARCH}
+    body = found.body | {name: orjson.Fragment(part) for name, part in parts.items()}
+    size = SIZE + sum(map(len, parts.values())) + SIZE_OF_HIT * len(found.searched.page)
+    size += TEXTS * sys.getsizeof(key[0])
+    query = found.searched.query
+    vector = query.vector if query.memory_vector is None else query.memory_vector
+    result = Result(_Kept(body, found.impression), query.query_key, vector, size)
+    runtime.result_cache.add(moment, key, result)
+    return body
 
 
 def _key_of(

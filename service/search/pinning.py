@@ -3,18 +3,22 @@
 Rules apply in every mode. Searches with `sort` have no pinned documents. No rule applies to searches without words.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from index.generation.generation import Generation
 from index.ranking.retrieval import Query
+from index.ranking.search import Ranking
 from index.records import Ints, Mask
 from index.words.word_search import Reading
 from service.runtime.rules import Rule
 from service.runtime.served_collection import ServedCollection
+from service.search.field_columns import Scalar
 from service.search.named_documents import doc_indices_of
+from service.search.passing import first_of_each, passing_ranks
+from service.search.schemas import SearchIn
 from service.storage.database import DatabaseReader, now
 
 
@@ -65,6 +69,27 @@ def apply_rules(
     return replace(query, allowed=allowed if hidden else query.allowed, count=count), pins
 
 
+def ranks_of_hits(
+    request: SearchIn,
+    ranking: Ranking,
+    pins: Pins,
+    kept: Ints,
+    values: Callable[[Ints], Sequence[Scalar | None]],
+) -> Ints:
+    """Return the 0-based ranks (n,) of the hits in the order in which they are shown.
+
+    Thresholds do not remove pinned documents, and `distinct` keeps them before other documents with their value; then
+    those of `kept` (k,), which a ranking of fewer candidates found. values: documents (n,) -> their values of
+    `distinct`.
+    """
+    ranks = passing_ranks(ranking, request)
+    if request.distinct:
+        ranks = _documents_first(ranks, kept, ranking.doc_indices)
+        ranks = _documents_first(ranks, pins.doc_indices, ranking.doc_indices, added=True)
+        ranks = ranks[first_of_each(values(ranking.doc_indices[ranks]))]
+    return placed(ranks, pins, ranking.doc_indices)
+
+
 def placed(ranks: Ints, pins: Pins, doc_indices: Ints) -> Ints:
     """Return the 0-based ranks of the hits with the pinned documents at their positions; the others move down.
 
@@ -80,12 +105,18 @@ def placed(ranks: Ints, pins: Pins, doc_indices: Ints) -> Ints:
     return np.asarray(hits, np.int64)
 
 
-def pinned_first(ranks: Ints, pins: Pins, doc_indices: Ints) -> Ints:
-    """Return the ranks of the hits; the ranks of the pinned documents come first."""
-    if not len(pins):
+def _documents_first(ranks: Ints, documents: Ints, doc_indices: Ints, added: bool = False) -> Ints:
+    """Return these ranks with those of some documents (n,) first, in their order. added: also where they are no hits.
+
+    doc_indices (N,): the document of each rank. Documents that are not ranked are left out.
+    """
+    if not len(documents):
         return ranks
-    pinned = _ranks_of(pins, doc_indices)
-    return np.concatenate([pinned, ranks[~np.isin(ranks, pinned)]])
+    rank_of = {document: rank for rank, document in enumerate(doc_indices.tolist())}
+    first = np.asarray([rank_of[one] for one in documents.tolist() if one in rank_of], np.int64)
+    if not added:
+        first = first[np.isin(first, ranks)]
+    return np.concatenate([first, ranks[~np.isin(ranks, first)]])
 
 
 def _ranks_of(pins: Pins, doc_indices: Ints) -> Ints:

@@ -19,7 +19,7 @@ from service.http.problems import Problem
 from service.runtime.served_collection import ServedCollection
 from service.search import pinning
 from service.search.field_columns import Columns, Scalar, columns_of, facet
-from service.search.passing import Ranked, first_of_each, passing_in_order, passing_ranks, ranks_in_order
+from service.search.passing import Ranked, first_of_each, passing_in_order, ranks_in_order
 from service.search.schemas import SearchIn
 from service.storage.database import DatabaseReader
 
@@ -58,12 +58,15 @@ class Selection:
     reading: Reading | None = None
     allowed: Mask | None = None
 
-    def ranked(self, rank: Callable[[Ints], Ranking], pins: pinning.Pins) -> Ranked:
-        """Return the ranking and its hits. rank: doc indices that are ranked in any case -> a ranking."""
+    def ranked(self, rank: Callable[[Ints], Ranking], pins: pinning.Pins, kept: Ints) -> Ranked:
+        """Return the ranking and its hits. rank: doc indices that are ranked in any case -> a ranking.
+
+        kept (k,): the doc indices of hits that keep their places before others.
+        """
         if self.by_logit:
             return passing_in_order(self.request, self._first, rank, self.distinct_values)
         ranking = rank(pins.doc_indices if self.ordered is None else self._window())
-        return ranking, self._ranks(ranking, pins)
+        return ranking, self._ranks(ranking, pins, kept)
 
     def lacks(self, ranking: Ranking, ranks: Ints) -> bool:
         """Return whether documents that may be hits have a value of `distinct` that no document at these ranks has."""
@@ -94,18 +97,11 @@ class Selection:
         rows = self.generation.rows[matching_documents(self.generation, reading, self.allowed)]
         return rows, self.columns.of(self.request.distinct or "", rows).first_codes()
 
-    def _ranks(self, ranking: Ranking, pins: pinning.Pins) -> Ints:
-        """Return the 0-based ranks of the hits in the order in which they are shown.
-
-        Thresholds do not remove pinned documents, and `distinct` keeps them before other documents with their value.
-        """
+    def _ranks(self, ranking: Ranking, pins: pinning.Pins, kept: Ints) -> Ints:
+        """Return the 0-based ranks of the hits in the order in which they are shown."""
         if self.ordered is not None:
             return ranks_in_order(ranking, self._window(), self.request)
-        ranks = passing_ranks(ranking, self.request)
-        if self.request.distinct and self.columns is not None:
-            ranks = pinning.pinned_first(ranks, pins, ranking.doc_indices)
-            ranks = ranks[first_of_each(self.distinct_values(ranking.doc_indices[ranks]))]
-        return pinning.placed(ranks, pins, ranking.doc_indices)
+        return pinning.ranks_of_hits(self.request, ranking, pins, kept, self.distinct_values)
 
     def count(self) -> int | None:
         """Return the number of matching documents if the search asks for it."""

@@ -178,23 +178,40 @@ def test_distinct_hits_that_pass_a_logit_are_of_the_candidates_above_it(shoes: C
     assert answer["page"]["has_more"] is False
 
 
-def test_distinct_hits_of_a_later_page_are_of_the_list_of_the_first(shop: CollectionClient) -> None:
-    lamps, words = create(shop.client, "lamps", filterable=["maker"]), random.Random(3)
-    lamps.add(
-        *(
-            {
-                "id": f"{n:03}",
-                "text": " ".join(words.choices(["small", "lamp", "of", "glass", "wood", "steel", "for"], k=9)),
-                "metadata": {"maker": n % 90 if n % 3 else 0},
-            }
-            for n in range(600)
+PINNED: dict[str, list[dict[str, Any]]] = {
+    "no pin": [],
+    "a far pin": [{"id": "p1", "position": 15}],
+    "two pins with one value": [{"id": "p1", "position": 1}, {"id": "p2", "position": 2}],
+}
+
+
+@pytest.mark.parametrize("pins", PINNED)
+@pytest.mark.parametrize("mode", ["words", "hybrid"])
+def test_distinct_hits_of_a_later_page_are_of_the_list_of_the_first(
+    shop: CollectionClient, pins: str, mode: str
+) -> None:
+    lamps, words = create(shop.client, f"lamps-{mode}-{pins}".replace(" ", "-"), filterable=["maker"]), random.Random(3)
+    for many, makers in ((80, 4), (600, 90)):
+        lamps.add(
+            *(
+                {
+                    "id": f"{many}-{n:03}",
+                    "text": " ".join(
+                        words.choices(["small", "lamp", "of", "glass", "wood"][: 2 if many == 80 else 5], k=9)
+                    ),
+                    "metadata": {"maker": n % makers},
+                }
+                for n in range(many)
+            )
         )
-    )
-    search: dict[str, Any] = {"q": "small lamp", "mode": "words", "distinct": "maker", "candidates": 60, "log": False}
-    whole = lamps.search(**search, limit=60)["hits"]
-    assert len({hit["metadata"]["maker"] for hit in whole}) == len(whole) == 60
+    lamps.add(*({"id": id, "text": "a pin", "metadata": {"maker": "p"}} for id in ("p1", "p2")))
+    if PINNED[pins]:
+        rule = {"query": {"exact": "small lamp"}, "pin": PINNED[pins]}
+        good(shop.client.put(f"{lamps.path}/rules/r", json=rule))
+    search: dict[str, Any] = {"q": "small lamp", "mode": mode, "distinct": "maker", "candidates": 60, "log": False}
+    whole = [hit["id"] for hit in lamps.search(**search, limit=60)["hits"]]
+    assert len(set(whole)) == len(whole) == 60
+    assert [whole.index(pin["id"]) + 1 for pin in PINNED[pins]] == [pin["position"] for pin in PINNED[pins]]
     for limit in (5, 10, 20, 30):
-        found = [
-            hit["id"] for at in range(0, 60, limit) for hit in lamps.search(**search, offset=at, limit=limit)["hits"]
-        ]
-        assert found == [hit["id"] for hit in whole]
+        pages = [lamps.search(**search, offset=at, limit=limit)["hits"] for at in range(0, 60, limit)]
+        assert [hit["id"] for page in pages for hit in page] == whole

@@ -17,9 +17,10 @@ from index.ranking.attention import AttentionHead
 from service.http.metrics import CACHED_RESULTS
 from service.operations.housekeeping import age_memory
 from service.operations.retention import forget_old_feedback
+from service.runtime.result_cache import Result, ResultCache
 from service.runtime.rules import Rule
 from service.runtime.search_runtime import SearchRuntime
-from service.runtime.served_collection import Serving
+from service.runtime.served_collection import ServedCollection, Serving
 from service.search import actions
 from service.search.actions import Answered
 from service.search.schemas import SearchIn
@@ -258,6 +259,29 @@ def test_the_documents_of_an_earlier_state_are_not_kept_in_memory(wood: Collecti
     assert [part() for part in parts] == [None, None, None]
 
 
+class Copy:
+    """A collection object of its own with the state of another."""
+
+    def __init__(self, state: ServedCollection) -> None:
+        for name in ("generation", "serving", "settings", "rules", "fingerprint"):
+            setattr(self, name, getattr(state, name))
+
+
+@pytest.mark.parametrize("clears", [True, False])
+def test_a_collection_object_that_is_gone_leaves_no_result(wood: CollectionClient, clears: bool) -> None:
+    cache, state = ResultCache(1 << 20), runtime_of(wood.client).collection(wood.name)
+    gone: Any = Copy(state)
+    cache.add(cache.moment(gone), "a key", Result("a value", QUERY, None, 10))
+    assert cache.find(cache.moment(gone), "a key") == "a value"
+    del gone
+    gc.collect()
+    if clears:
+        cache.clear()
+    else:
+        cache.moment(state)
+    assert (len(cache), cache.size_bytes) == (0, 0)
+
+
 # --- Its size ---
 
 
@@ -273,6 +297,23 @@ def test_results_that_were_used_last_are_kept_within_the_limit(tmp_path: Path) -
         assert len(cache) < 60
         assert cached(lambda: wood.search("tree of the wood", log=False)) == 1
         assert cached(lambda: wood.search("tree 0", log=False)) == 0
+
+
+@pytest.mark.parametrize(
+    "more", [{"facets": ["kind"]}, {"predict": ["kind"]}, {"pooled": True}], ids=lambda more: next(iter(more))
+)
+def test_all_parts_of_an_answer_count(client: TestClient, more: dict[str, Any]) -> None:
+    name = next(iter(more))
+    wood, cache = create(client, f"large-{name}", filterable=["kind"]), runtime_of(client).result_cache
+    kinds = [f"{n} {'kind ' * 40}" for n in range(60)]
+    wood.add(*({"id": str(n), "text": "an oak", "metadata": {"kind": kind}} for n, kind in enumerate(kinds)))
+    cache.clear()
+    wood.search("oak", fields=["id"], limit=1)
+    plain = cache.size_bytes
+    cache.clear()
+    part = wood.search("oak", fields=["id"], limit=1, **more)
+    added = sum(len(orjson.dumps(part[member])) for member in ("facets", "predictions", "pooled") if member in part)
+    assert cache.size_bytes - plain > added - 100 > 200
 
 
 @pytest.mark.parametrize("mib", [0, 1])
