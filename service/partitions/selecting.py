@@ -46,10 +46,10 @@ class Selection:
         """
         if self.ordered is None:
             ranking = rank(self.pins.doc_indices)
-            pins, values = self.among(ranking).pins, self.distinct_values
+            pins, values = self.among(ranking).pins, self._distinct_values
             return ranking, pinning.ranks_of_hits(self.request, ranking, pins, kept, values)
         if self.by_logit:
-            return passing_in_order(self.request, self.ordered.first, rank, self.distinct_values)
+            return passing_in_order(self.request, self.ordered.first, rank, self._distinct_values)
         rows = self.ordered.first(self.parts.search.window)
         ranking = rank(rows)
         return ranking, ranks_in_order(ranking, rows, self.request)
@@ -57,7 +57,7 @@ class Selection:
     def lacks(self, ranking: Ranking, ranks: Ints) -> bool:
         """Return whether documents that may be hits have a value of `distinct` that no document at these ranks has."""
         shown = ranking.doc_indices[ranks]
-        values = [value for value in self.distinct_values(shown) if value is not None]
+        values = [value for value in self._distinct_values(shown) if value is not None]
         return self.parts.has_others(values, shown)
 
     def among(self, ranking: Ranking) -> "Selection":
@@ -69,7 +69,7 @@ class Selection:
         rules = {row: rule for row, rule in self.pins.rules.items() if row in rows}
         return replace(self, pins=Pins(self.pins.doc_indices[kept], self.pins.positions[kept], rules))
 
-    def distinct_values(self, rows: Ints) -> list[Scalar | None]:
+    def _distinct_values(self, rows: Ints) -> list[Scalar | None]:
         """Return the value of `distinct` of each document (n,)."""
         return self.parts.first_values(self.request.distinct or "", rows)
 

@@ -64,14 +64,14 @@ class Selection:
         kept (k,): the doc indices of hits that keep their places before others.
         """
         if self.by_logit:
-            return passing_in_order(self.request, self._first, rank, self.distinct_values)
+            return passing_in_order(self.request, self._first, rank, self._distinct_values)
         ranking = rank(pins.doc_indices if self.ordered is None else self._window())
         return ranking, self._ranks(ranking, pins, kept)
 
     def lacks(self, ranking: Ranking, ranks: Ints) -> bool:
         """Return whether documents that may be hits have a value of `distinct` that no document at these ranks has."""
         shown = ranking.doc_indices[ranks]
-        values = [value for value in self.distinct_values(shown) if value is not None]
+        values = [value for value in self._distinct_values(shown) if value is not None]
         return self.has_others(values, self.generation.rows[shown])
 
     def has_others(self, values: Sequence[Scalar], shown: Ints) -> bool:
@@ -101,7 +101,7 @@ class Selection:
         """Return the 0-based ranks of the hits in the order in which they are shown."""
         if self.ordered is not None:
             return ranks_in_order(ranking, self._window(), self.request)
-        return pinning.ranks_of_hits(self.request, ranking, pins, kept, self.distinct_values)
+        return pinning.ranks_of_hits(self.request, ranking, pins, kept, self._distinct_values)
 
     def count(self) -> int | None:
         """Return the number of matching documents if the search asks for it."""
@@ -121,7 +121,7 @@ class Selection:
         """Return the first doc indices in the order of `sort`, at most `count`."""
         return np.empty(0, np.int64) if self.ordered is None else self.ordered[:count]
 
-    def distinct_values(self, doc_indices: Ints) -> list[Scalar | None]:
+    def _distinct_values(self, doc_indices: Ints) -> list[Scalar | None]:
         """Return the value of `distinct` of each document (n,)."""
         assert self.columns is not None, "the search has `distinct`"
         return self.columns.of(self.request.distinct or "", self.generation.rows[doc_indices]).first()
