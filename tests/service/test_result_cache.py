@@ -2,10 +2,8 @@
 
 import gc
 import random
-import threading
 import weakref
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -353,28 +351,6 @@ def test_answers_are_those_of_a_new_search_after_any_sequence_of_changes(tmp_pat
                     assert stable(found) == expected
                     used += "cache" in found["timings_ms"]
         assert used > 100
-
-
-def test_no_search_beside_writes_leaves_a_result_of_an_earlier_state(wood: CollectionClient) -> None:
-    queries = [f"{word} tree is {rest}" for word in ("which", "one", "no") for rest in ("tall", "old", "an oak")]
-    ended = threading.Event()
-
-    def search() -> None:
-        generator = random.Random(threading.get_ident())
-        while not ended.is_set():
-            wood.search(generator.choice(queries), log=False)
-
-    with ThreadPoolExecutor(3) as threads:
-        searching = [threads.submit(search) for _ in range(3)]
-        for n in range(15):
-            wood.judge(queries[n % len(queries)], TREES[n % len(TREES)], n % 5)
-            wood.add({"id": f"elm {n % 3}", "text": f"the elm {n} is an old tree"})
-        ended.set()
-    for one in searching:
-        one.result()
-    for query in queries:
-        expected = expected_answer(runtime_of(wood.client), wood.name, SearchIn(q=query, log=False))
-        assert stable(wood.search(query, log=False)) == stable(expected)
 
 
 def expected_answer(runtime: SearchRuntime, collection: str, request: SearchIn) -> dict[str, Any]:
