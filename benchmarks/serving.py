@@ -16,6 +16,7 @@ measures other servers beside ours (benchmarks/servers).
 
 import argparse
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -205,6 +206,7 @@ def serving(folder: Path) -> Iterator[httpx.Client]:
     command = [sys.executable, "-c", "from service.cli import main; main()", "serve"]
     process = subprocess.Popen(
         [*command, "--data", str(folder), "--port", "0", "--json"],
+        env=os.environ | {"SOFTSEEK_RESULT_CACHE_MIB": "0"},
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         text=True,
