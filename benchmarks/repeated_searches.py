@@ -4,9 +4,9 @@
 
 10,000 documents of two sets, as in `benchmarks.workers`, and the converted encoder. Clients search in a closed loop. A
 share of the searches has one of HEAD texts, drawn with a frequency of 1 / rank, like frequent queries of a search box;
-the others have new texts, made of halves of two queries. After a share of the searches their client sends a click on
-one of the first hits of that text, for new texts of another text, which memory learns. Loads with the cache and without
-it take turns, each in a service of its own on a copy of the same directory.
+the others have new texts, made of halves of two queries. A click follows a share of the searches, sent by the next
+free client. It is on one of the first hits of that text, for new texts of another text, and memory learns it. Loads
+with the cache and without it take turns, each in a service of its own on a copy of the same directory.
 """
 
 import argparse

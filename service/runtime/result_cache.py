@@ -53,8 +53,13 @@ class State:
     @classmethod
     def of(cls, collection: ServedCollection) -> "State":
         """Return the state of a collection now."""
-        of = collection
-        return cls(of.generation, of.serving, of.settings, of.rules, of.fingerprint)
+        return cls(
+            generation=collection.generation,
+            serving=collection.serving,
+            settings=collection.settings,
+            rules=collection.rules,
+            fingerprint=collection.fingerprint,
+        )
 
 
 class _Seen:
@@ -228,9 +233,9 @@ class ResultCache:
         """Drop the results of collections that were deleted or loaded anew."""
         while self._gone:
             number = self._gone.popleft()
-            known, history = self._histories.get(number, (None, None))
-            if known is not None and history is not None and known() is None:
-                self._end(history)
+            entry = self._histories.get(number)
+            if entry is not None and entry[0]() is None:
+                self._end(entry[1])
                 del self._histories[number]
 
     def _end(self, history: _History) -> None:

@@ -17,7 +17,7 @@ from service.runtime.rules import Rule
 from service.runtime.served_collection import ServedCollection
 from service.search.field_columns import Scalar
 from service.search.named_documents import doc_indices_of
-from service.search.passing import first_of_each, passing_ranks
+from service.search.passing import first_of_each, passing_ranks, ranks_in_order
 from service.search.schemas import SearchIn
 from service.storage.database import DatabaseReader, now
 
@@ -84,8 +84,8 @@ def ranks_of_hits(
     """
     ranks = passing_ranks(ranking, request)
     if request.distinct:
-        ranks = _documents_first(ranks, kept, ranking.doc_indices)
-        ranks = _documents_first(ranks, pins.doc_indices, ranking.doc_indices, added=True)
+        for first in (ranks_in_order(ranking, kept, request), _ranks_of(pins, ranking.doc_indices)):
+            ranks = np.concatenate([first, ranks[~np.isin(ranks, first)]])
         ranks = ranks[first_of_each(values(ranking.doc_indices[ranks]))]
     return placed(ranks, pins, ranking.doc_indices)
 
@@ -103,20 +103,6 @@ def placed(ranks: Ints, pins: Pins, doc_indices: Ints) -> Ints:
     for rank, position in zip(pinned.tolist(), pins.positions.tolist(), strict=True):
         hits.insert(position - 1, rank)
     return np.asarray(hits, np.int64)
-
-
-def _documents_first(ranks: Ints, documents: Ints, doc_indices: Ints, added: bool = False) -> Ints:
-    """Return these ranks with those of some documents (n,) first, in their order. added: also where they are no hits.
-
-    doc_indices (N,): the document of each rank. Documents that are not ranked are left out.
-    """
-    if not len(documents):
-        return ranks
-    rank_of = {document: rank for rank, document in enumerate(doc_indices.tolist())}
-    first = np.asarray([rank_of[one] for one in documents.tolist() if one in rank_of], np.int64)
-    if not added:
-        first = first[np.isin(first, ranks)]
-    return np.concatenate([first, ranks[~np.isin(ranks, first)]])
 
 
 def _ranks_of(pins: Pins, doc_indices: Ints) -> Ints:

@@ -219,6 +219,22 @@ def test_a_result_whose_state_changed_during_its_search_is_not_kept(
     assert "elm" in wood.ids(QUERY)
 
 
+def test_a_result_of_a_later_state_than_its_search_began_with_is_not_kept(
+    wood: CollectionClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain = actions.answered
+
+    def late(runtime: SearchRuntime, *given: Any) -> Answered:
+        wood.judge(ELSEWHERE, "oak", 1)
+        return plain(runtime, *given)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("service.search.actions.answered", late)
+        wood.search(QUERY)
+    assert "cache" not in wood.search(QUERY)["timings_ms"]
+    assert "cache" in wood.search(QUERY)["timings_ms"]
+
+
 def test_a_degraded_collection_says_so_in_each_answer(wood: CollectionClient, monkeypatch: pytest.MonkeyPatch) -> None:
     wood.search(QUERY)
     monkeypatch.setattr(runtime_of(wood.client).collection(wood.name), "missing_changes", 3)
