@@ -91,6 +91,7 @@ app.command("import")(exports.import_export)
 app.command()(moving.move)
 app.add_typer(deploying.deploying, name="deploy")
 app.command()(reencoding.reencode)
+app.command()(reencoding.reindex)
 app.command()(erasing.erase)
 
 

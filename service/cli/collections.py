@@ -58,14 +58,14 @@ def set_collection(
     name: NameArgument,
     filterable: Annotated[str | None, typer.Option(help="Metadata fields that filters may use: lang,year.")] = None,
     language: Annotated[
-        Language | None, typer.Option(help="Language of stemming; fixed once there are documents.")
+        Language | None, typer.Option(help="Language of stemming; with documents, `reindex` changes it.")
     ] = None,
     retention_days: Annotated[
         str | None,
         typer.Option(metavar="DAYS|none", help="Delete raw queries and events after this time; none keeps them."),
     ] = None,
     keys: Annotated[
-        str | None, typer.Option(help="Kinds of keys: title,passage,sentence; fixed once there are documents.")
+        str | None, typer.Option(help="Kinds of keys: title,passage,sentence; with documents, `reindex` changes them.")
     ] = None,
     memory_half_life_days: Annotated[
         str | None, typer.Option(metavar="DAYS|none", help="Days in which feedback in memory loses half its weight.")

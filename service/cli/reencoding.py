@@ -1,13 +1,14 @@
-"""`reencode`: gives a collection the keys and values of another encoder."""
+"""`reencode` and `reindex`: other vectors, other kinds of keys or another language for a collection with documents."""
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from service.cli import show
+from service.cli.collections import Language, key_kinds
 from service.cli.connection import open_runtime, quiet, settings_from
-from service.cli.failures import ERROR, Failure
+from service.cli.failures import ERROR, USAGE, Failure
 from service.cli.options import DataOption, JsonOption
 
 if TYPE_CHECKING:
@@ -61,6 +62,47 @@ def reencode(
         show.notice(f"{name} is empty and has the encoder {encoder} from now on")
     for name in others:
         show.notice(f"{name} has another encoder and cannot be searched beside: reencode {name} too")
+
+
+def reindex(
+    collection: Annotated[str, typer.Argument(help="The name of the collection.", metavar="COLLECTION")],
+    language: Annotated[Language | None, typer.Option(help="Language of stemming.")] = None,
+    keys: Annotated[str | None, typer.Option(help="Kinds of keys: title,passage,sentence.")] = None,
+    data: DataOption = None,
+    json_out: JsonOption = False,
+) -> None:
+    """Change the language or the kinds of keys of a collection that has documents. No server may run on the directory.
+
+    Feedback, rules and models stay. Only new keys are encoded.
+    """
+    changes: dict[str, Any] = {}
+    if language is not None:
+        changes["language"] = str(language)
+    if keys is not None:
+        changes["keys"] = key_kinds(keys)
+    if not changes:
+        raise Failure(USAGE, "expected --language or --keys")
+    if "passage" not in changes.get("keys", ["passage"]):
+        raise Failure(USAGE, "--keys: must contain passage: passages score the documents that have no other keys")
+    with open_runtime(quiet(settings_from(data=data))) as runtime:
+        from index.errors import SearchError
+        from service.http.problems import Problem
+        from service.operations.reindexing import reindex
+
+        try:
+            state = runtime.collection(collection)
+            with show.progress("encoding") as bar:
+                done = reindex(runtime, state, changes, lambda count, total: bar.show("encoding", count, total))
+        except (Problem, SearchError) as error:
+            raise Failure(ERROR, str(error)) from error
+    if json_out:
+        show.data({"collection": collection, "changed": done is not None, "done": asdict(done) if done else None})
+    elif done is None:
+        show.line(f"{collection} is indexed like that already")
+    else:
+        show.line(f"{collection}: {done.documents} documents, language {done.language}, keys {','.join(done.keys)}")
+        if done.champion:
+            show.line(f"model {done.champion} learned from the earlier index and still serves: train again")
 
 
 def other_encoders(runtime: "Runtime") -> list[str]:

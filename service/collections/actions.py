@@ -87,7 +87,7 @@ def _change(runtime: Runtime, state: CollectionState, changes: dict[str, Any]) -
         with runtime.database.write() as connection:
             require_collection(connection, state.id)
             if fixed and has_documents(connection, state.id):
-                detail = f"{fixed[0]} decides what is indexed: create another collection, or delete the documents first"
+                detail = f"{fixed[0]} decides what is indexed: stop the server and run softseek reindex {state.name}"
                 raise Problem(409, "setting_is_fixed", detail)
             update_settings(connection, state.id, asdict(settings))
             watermark = bump_watermark(connection, state.id, documents=False) if ages or limits else 0

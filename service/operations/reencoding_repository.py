@@ -1,4 +1,4 @@
-"""SQL that gives a collection the keys and values of another encoder. The caller commits.
+"""SQL that gives a collection other keys and values, such as those of another encoder. The caller commits.
 
 The new rows are made beside, in a collection with the name of a deleted one: if the process ends before the switch, the
 next start deletes them.
@@ -95,20 +95,29 @@ def set_rule_vectors(connection: Connection, collection_id: int, vectors: Mappin
         connection.execute(update(RULES).where(*mine).values(changed))
 
 
-def switch(
+def switch_encoder(
     connection: Connection, before: RowMapping, beside: int, memory: Mapping[int, str], vectors: Mapping[str, Floats]
 ) -> tuple[int, int]:
-    """Replace documents, keys and values of a collection by the rows beside.
+    """Replace documents, keys and values of a collection by the rows beside, which have vectors of another encoder.
 
     Returns the version of the old champion, and the number of anonymous past queries that were deleted.
     memory: id of a `query` key -> text; vectors: text -> vector. Other feedback and models stay. Models that were
     trained get the fingerprint of the old encoder in their lineage, and version 0 becomes the champion.
     """
-    collection_id = int(before["id"])
-    after = collection_row(connection, beside)
+    collection_id, after = int(before["id"]), collection_row(connection, beside)
     anonymous = delete_anonymous_memory(connection, collection_id)
-    _move_memory(connection, collection_id, beside)
+    switch_documents(connection, before, beside, {name: after[name] for name in ("encoder", "fingerprint", "dim")})
     set_vectors(connection, ((id, vectors[text]) for id, text in memory.items()))
+    return _retire_models(connection, collection_id, before["fingerprint"], after["encoder"]), anonymous
+
+
+def switch_documents(connection: Connection, before: RowMapping, beside: int, values: Mapping[str, Any]) -> None:
+    """Replace documents, own keys and values of a collection by the rows beside; memory goes to the new rows.
+
+    values: what the row of the collection gets, besides its watermarks.
+    """
+    collection_id = int(before["id"])
+    _move_memory(connection, collection_id, beside)
     own = and_(KEYS.c.collection_id == collection_id, KEYS.c.kind != KeyKind.QUERY)
     connection.execute(delete(KEYS).where(own))
     connection.execute(delete(DOCUMENTS).where(DOCUMENTS.c.collection_id == collection_id))
@@ -117,11 +126,9 @@ def switch(
         moved = {"collection_id": collection_id, "checksum": checksum}
         connection.execute(update(table).where(table.c.collection_id == beside).values(moved))
     delete_collection(connection, beside)
-    values = {name: after[name] for name in ("encoder", "fingerprint", "dim")}
     watermark = before["watermark"] + 1
-    values |= {"watermark": watermark, "documents_watermark": watermark}
-    update_row(connection, "collections", {"id": collection_id}, values)
-    return _retire_models(connection, collection_id, before["fingerprint"], after["encoder"]), anonymous
+    marks = {"watermark": watermark, "documents_watermark": watermark}
+    update_row(connection, "collections", {"id": collection_id}, {**values, **marks})
 
 
 def _move_memory(connection: Connection, collection_id: int, beside: int) -> None:

@@ -75,12 +75,16 @@ class Replica:
             connection.execute(text("PRAGMA defer_foreign_keys=ON"))
             effects = Effects(frozenset(touched))
             _add_effects(connection, keys, effects)
+            collections = keys.get(COLLECTIONS.name, set())
+            _free_names(connection, collections)
             for table in reversed(METADATA.sorted_tables):
-                if table.name in keys:
+                if table.name in keys and table is not COLLECTIONS:
                     _delete_gone(source, connection, table, keys[table.name])
             for table in METADATA.sorted_tables:
                 if table.name in keys:
                     _copy_rows(source, connection, table, keys[table.name], _of_part(self._part, table.name))
+            # last, because it deletes the documents that the copy has in it, and these may have moved to another
+            _delete_gone(source, connection, COLLECTIONS, collections)
             _add_effects(connection, {name: keys[name] for name in keys if name != "queries"}, effects)
             _note(connection, position)
         return effects
@@ -154,6 +158,12 @@ def _delete_gone(source: Connection, replica: Connection, table: Table, keys: se
             replica.execute(delete(table).where(_has_key(table, sorted(gone))))
 
 
+def _free_names(replica: Connection, collections: set[tuple[Any, ...]]) -> None:
+    """Rename collections: names are unique, and other collections may have theirs now."""
+    for (number,) in sorted(collections):
+        replica.exec_driver_sql("UPDATE collections SET name = ? WHERE id = ?", (f"/copied {number}", number))
+
+
 def _has_key(table: Table, keys: Sequence[tuple[Any, ...]]) -> Any:
     columns = list(table.primary_key)
     return columns[0].in_([key for (key,) in keys]) if len(columns) == 1 else tuple_(*columns).in_(keys)
@@ -171,9 +181,6 @@ def _copy_rows(
     named = ", ".join(f'"{name}"' for name in own)
     statement = f"{insertion(replica, table)} ON CONFLICT ({named}) DO UPDATE SET {changes}"
     for part in _parts(keys):
-        if table is COLLECTIONS:  # names are unique, and two collections may have exchanged theirs
-            for (number,) in part:
-                replica.exec_driver_sql("UPDATE collections SET name = ? WHERE id = ?", (f"/copied {number}", number))
         condition, parameters = _in(source, table, part)
         condition += f" AND {of_part}" if of_part else ""
         found = source.exec_driver_sql(f"{selection(source, table)} WHERE {condition} ORDER BY {named}", parameters)

@@ -213,6 +213,7 @@ def test_doctor_passes_on_a_new_directory(run: Run) -> None:
         "training-runs", "models list", "models rollback", "evaluate", "keys list", "keys rotate x", "keys delete x",
         "audit", "doctor", "doctor --repair", "snapshot create", "snapshot list", "snapshot delete x",
         "export backup.ndjson", "move --to postgresql+psycopg://h/d", "reencode default --encoder hashing",
+        "reindex default --language german",
         "erase --client x",
     ],
 )  # fmt: skip

@@ -19,10 +19,11 @@ from service.app import create_app
 from service.cli import main
 from service.documents.cluster_encoding import ClusterFailed
 from service.documents.repository import documents_of_rows, record_of
-from service.operations import encoded_blocks, reencoding, reencoding_repository
+from service.operations import encoded_blocks, reencoding_repository, rows_beside
 from service.operations.housekeeping import Housekeeping
-from service.operations.reencoding import Reencoded, TrainingUnfinished, reencode
+from service.operations.reencoding import Reencoded, reencode
 from service.operations.retention import forget_old_feedback
+from service.operations.rows_beside import TrainingUnfinished
 from service.runtime.runtime import Runtime
 from service.settings import Settings
 from service.storage.database import rfc3339
@@ -194,7 +195,7 @@ def test_an_interruption_before_the_switch_changes_nothing(data: Path, monkeypat
         raise KeyboardInterrupt
 
     with running(data) as runtime, monkeypatch.context() as patched:
-        patched.setattr(reencoding_repository, "switch", interrupted)
+        patched.setattr(reencoding_repository, "switch_encoder", interrupted)
         with pytest.raises(KeyboardInterrupt):
             reencode(runtime, runtime.collection("wood"))
     with served(data, HashingEncoder()) as wood:
@@ -210,14 +211,15 @@ def encoded(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The sizes of the blocks of four documents that are encoded; the fifth block is interrupted, once."""
     sizes: list[int] = []
 
-    def encode(encoder: Any, records: Any, kinds: Any) -> Any:
+    def encode(encoder: Any, records: Any, kinds: Any, stored: Any) -> Any:
+        assert not stored, "vectors of the old encoder"
         sizes.append(len(records))
         if len(sizes) == 5:
             raise KeyboardInterrupt
         return encode_documents(encoder, records, kinds)
 
-    monkeypatch.setattr(reencoding, "encode_documents", encode)
-    monkeypatch.setattr(reencoding, "CHUNK", 4)
+    monkeypatch.setattr(rows_beside, "encode_documents", encode)
+    monkeypatch.setattr(rows_beside, "CHUNK", 4)
     return sizes
 
 
@@ -274,12 +276,13 @@ def test_a_cluster_makes_the_vectors_of_many_documents(data: Path, monkeypatch: 
 
     here: list[int] = []
 
-    def encode(encoder: Any, records: Any, kinds: Any) -> Any:
+    def encode(encoder: Any, records: Any, kinds: Any, stored: Any) -> Any:
+        assert not stored, "vectors of the old encoder"
         here.append(len(records))
         return encode_documents(encoder, records, kinds)
 
     for name, value in (("encoded_on_cluster", on_cluster), ("encode_documents", encode), ("CHUNK", 4), ("BULK", 30)):
-        monkeypatch.setattr(reencoding, name, value)
+        monkeypatch.setattr(rows_beside, name, value)
     settings = Settings(encoder="hashing", data=data, log_level="warning", ray_encoders=1)
     runtime = Runtime.open(settings, WIDE)
     try:

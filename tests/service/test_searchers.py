@@ -12,6 +12,9 @@ from fastapi.testclient import TestClient
 from sqlalchemy import text
 
 from benchmarks.postgres import PostgresServer, make_database
+from index.encoding.hashing_encoder import HashingEncoder
+from service.operations.reencoding import reencode
+from service.operations.reindexing import reindex
 from service.runtime.first_start import OtherDatabase
 from service.runtime.runtime import Runtime
 from service.searchers.searcher_app import create_searcher_app
@@ -120,6 +123,9 @@ def test_a_searcher_answers_as_the_writer_through_every_change(address: str, tmp
             good(writer.put(wood.path, json={"memory_half_life_days": 30, "memory_max_mb": 1, "stop_words": ["of"]}))
             assert writer.put(f"{wood.path}/synonyms/s", json={"words": ["elm", "ash"]}).is_success
             same()
+            for changes in ({"keys": ["passage", "sentence"]}, {"language": "german"}, {"keys": ["passage"]}):
+                assert reindex(runtime_of(writer), runtime_of(writer).collection("wood"), changes)
+                same()
             create(writer, "other").add({"id": "elm", "text": "another elm"})
             good(writer.post("/v1/collections/swap", json={"a": "other", "b": "wood"}))
             for client in (one, two):
@@ -128,6 +134,19 @@ def test_a_searcher_answers_as_the_writer_through_every_change(address: str, tmp
                 assert answers(client, has_numbers=False) == answers(writer, has_numbers=False)
             assert writer.delete("/v1/collections/other").status_code == 202
             until(lambda: one.post("/v1/collections/other/search", json={"q": "elm"}).status_code == 404)
+
+
+def test_a_searcher_follows_while_documents_are_encoded_again(
+    address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with opened(tmp_path / "writer", database=address) as writer:
+        filled(writer)
+    monkeypatch.setattr("service.runtime.runtime.load_encoder", lambda *_: HashingEncoder(dim=96))
+    with opened(tmp_path / "writer", database=address) as writer, searching(tmp_path / "one", address) as one:
+        wood = runtime_of(writer).collection("wood")
+        assert reencode(runtime_of(writer), wood, lambda *_: caught_up(writer, one))
+        caught_up(writer, one)
+        assert answers(one) == answers(writer)
 
 
 def test_a_promotion_and_a_rollback_reach_the_searcher(address: str, tmp_path: Path) -> None:
