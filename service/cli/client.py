@@ -12,6 +12,8 @@ from service.cli.failures import ERROR, USAGE, Failure, Refused
 
 TIMEOUT = httpx.Timeout(300, connect=10)
 """Seconds. A response may take long because a large batch is encoded."""
+LOCAL = ("127.0.0.1", "localhost", "::1")
+"""Hosts that are reached without a proxy."""
 LIMITS = httpx.Limits(keepalive_expiry=2)
 """Seconds after which an idle connection is not reused, because the server may be closing it."""
 BUSY_TRIES = 10
@@ -113,10 +115,11 @@ def client_for(url: str, key: str | None = None) -> httpx.Client:
     if address.scheme not in ("http", "https") or not address.host:
         raise Failure(USAGE, "--url: expected an address such as http://127.0.0.1:8080")
     headers = {} if key is None else {"Authorization": f"Bearer {key}"}
-    direct = dict.fromkeys(
-        ["all://127.0.0.1", "all://localhost", "all://[::1]"]
-    )  # local servers are reached without a proxy
-    return httpx.Client(base_url=address, timeout=TIMEOUT, limits=LIMITS, mounts=direct, headers=headers)
+    direct = dict.fromkeys(f"all://[{host}]" if ":" in host else f"all://{host}" for host in LOCAL)
+    reads_certificates = address.scheme == "https" or address.host not in LOCAL  # a proxy may need them
+    return httpx.Client(
+        base_url=address, timeout=TIMEOUT, limits=LIMITS, mounts=direct, headers=headers, verify=reads_certificates
+    )
 
 
 def client_of_socket(path: str) -> httpx.Client:

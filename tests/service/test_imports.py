@@ -2,12 +2,16 @@
 
 import ast
 import os
+import ssl
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
+
+from service.cli.client import client_for
 
 ROOT = Path(__file__).parents[2]
 SEPARATE = {"service.cluster.training", "service.training.child"}
@@ -103,3 +107,12 @@ def test_a_serving_process_multiplies_vectors_with_a_single_thread(tmp_path: Pat
         "print([one['num_threads'] for one in threadpool_info() if one.get('threading_layer') == 'pthreads'])"
     )
     assert threads == [1]
+
+
+@pytest.mark.parametrize("address", ["http://127.0.0.1:8080", "http://localhost", "http://[::1]:8080"])
+def test_a_client_of_a_local_server_reads_no_certificates(monkeypatch: pytest.MonkeyPatch, address: str) -> None:
+    monkeypatch.setattr(ssl, "create_default_context", Mock(side_effect=AssertionError))
+    client_for(address).close()
+    for other in ("https://127.0.0.1", "http://search.example.org"):
+        with pytest.raises(AssertionError):
+            client_for(other)
