@@ -43,7 +43,9 @@ ACCESS: dict[str, Access] = {
     "list_aliases": ADMIN,
     "get_alias": ADMIN,
     "delete_alias": needs("admin", act="delete_alias"),
-    **dict.fromkeys(("list_synonyms", "get_synonyms", "put_synonyms", "delete_synonyms"), needs("write")),
+    **dict.fromkeys(
+        ("list_synonyms", "get_synonyms", "put_synonyms", "post_synonyms", "delete_synonyms"), needs("write")
+    ),
     **dict.fromkeys(("list_rules", "get_rule", "put_rule", "delete_rule"), needs("write")),
     # feedback
     "post_events": needs("events", filtered=True),

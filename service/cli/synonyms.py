@@ -1,4 +1,4 @@
-"""`synonyms`: lists, shows, sets and deletes the words of a collection that mean the same."""
+"""`synonyms`: lists, shows, sets, imports and deletes the words of a collection that mean the same."""
 
 from typing import Annotated
 
@@ -6,7 +6,9 @@ import typer
 
 from service.cli import show
 from service.cli.connection import DEFAULT_COLLECTION, collection_path, connect
-from service.cli.options import CollectionOption, DataOption, JsonOption, UrlOption, comma_separated
+from service.cli.failures import Refused
+from service.cli.options import CollectionOption, DataOption, FileArgument, JsonOption, UrlOption, comma_separated
+from service.cli.synonym_files import read_synonyms
 
 synonyms = typer.Typer(help="Words and short phrases that mean the same.", no_args_is_help=True)
 SynonymsArgument = Annotated[str, typer.Argument(metavar="ID", help="The id of the entry.")]
@@ -71,6 +73,31 @@ def set_synonyms(
     found = ", ".join(entry["words"])
     meaning = f"{found} find each other" if entry["from"] is None else f"{entry['from']} also finds {found}"
     show.line(f"synonyms {entry['id']}: {meaning}")
+
+
+@synonyms.command("import")
+def import_synonyms(
+    path: FileArgument,
+    replace_all: Annotated[
+        bool, typer.Option("--replace-all", help="Delete all entries that are not in the file.")
+    ] = False,
+    collection: CollectionOption = DEFAULT_COLLECTION,
+    data: DataOption = None,
+    url: UrlOption = None,
+    json_out: JsonOption = False,
+) -> None:
+    """Store the synonyms of a file in one change, all or none: Solr's text format, or JSON as `list --json` prints."""
+    found = read_synonyms(path)
+    body = {"synonyms": found.entries, "replace_all": replace_all}
+    with connect(data, url) as service:
+        try:
+            answer = service.call("POST", collection_path(collection, "synonyms"), body)
+        except Refused as refused:
+            raise found.placed(refused) from refused
+    if json_out:
+        show.data(answer)
+    else:
+        show.line(f"{answer['stored']} stored, {answer['deleted']} deleted, {answer['entries']} in {collection}")
 
 
 @synonyms.command("delete")

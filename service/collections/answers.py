@@ -66,6 +66,19 @@ class SynonymsList(Answer):
     """The entries."""
 
 
+class StoredSynonyms(Answer):
+    """What a change of many entries of synonyms did."""
+
+    model_config = example(stored=2, deleted=0, entries=7)
+
+    stored: int
+    """Entries that were given."""
+    deleted: int
+    """Entries that were there before and no longer are."""
+    entries: int
+    """Entries of the collection now."""
+
+
 class CollectionSettings(Answer):
     """The settings of a collection."""
 

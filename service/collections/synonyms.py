@@ -1,5 +1,6 @@
 """Synonyms of a collection: stored in its settings, and used by the next search."""
 
+from collections import Counter
 from dataclasses import asdict
 from typing import Annotated, Any
 
@@ -8,7 +9,7 @@ from fastapi.responses import JSONResponse, Response
 from pydantic import Field, model_validator
 
 from index.words.reading_options import folded
-from service.collections.answers import Synonyms, SynonymsList
+from service.collections.answers import StoredSynonyms, Synonyms, SynonymsList
 from service.collections.repository import update_settings
 from service.collections.schemas import Word
 from service.http.answers import answers
@@ -24,7 +25,8 @@ MAX_SYNONYMS = 10_000
 """Entries of a collection."""
 
 router = new_router("/v1/collections/{collection}/synonyms", "synonyms")
-SynonymId = Annotated[str, Path(min_length=1, max_length=128, pattern=r"^[^/\x00]+$")]
+ID = {"min_length": 1, "max_length": 128, "pattern": r"^[^/\x00]+$"}
+SynonymId = Annotated[str, Path(**ID)]
 
 
 class SynonymsIn(Strict):
@@ -40,6 +42,41 @@ class SynonymsIn(Strict):
         if not replaced or len(words | replaced) < 2:
             raise ValueError("synonyms are at least two different words")
         return self
+
+
+class SynonymsWithId(SynonymsIn):
+    """An entry of synonyms with its id."""
+
+    id: Annotated[str, Field(**ID)]
+
+
+class SynonymsListIn(Strict):
+    """Entries to store, each in place of the entry with its id."""
+
+    synonyms: Annotated[list[SynonymsWithId], Field(max_length=MAX_SYNONYMS)]
+    replace_all: bool = False
+    """Whether all other entries are deleted."""
+
+    @model_validator(mode="after")
+    def _distinct(self) -> "SynonymsListIn":
+        counts = Counter(entry.id for entry in self.synonyms)
+        if repeated := next((id for id, count in counts.items() if count > 1), None):
+            raise ValueError(f"two entries have the id {repeated!r}")
+        return self
+
+
+@router.post("", responses=answers((200, StoredSynonyms, "Stored")))
+def post_synonyms(runtime: Running, collection: str, wanted: SynonymsListIn) -> dict[str, Any]:
+    """Store many entries of synonyms in one change, all or none. With `replace_all` there are no others afterwards."""
+    state = runtime.collection(collection)
+    given = {entry.id: {"words": entry.words, "from": entry.from_} for entry in wanted.synonyms}
+    with state.lock:
+        before = state.settings.synonyms
+        entries = given if wanted.replace_all else {**before, **given}
+        if len(entries) > MAX_SYNONYMS:
+            raise Problem(422, "too_many_synonyms", f"a collection has at most {MAX_SYNONYMS} entries of synonyms")
+        _store(runtime, state, entries)
+    return {"stored": len(given), "deleted": len(before.keys() - entries.keys()), "entries": len(entries)}
 
 
 @router.put("/{synonym_id}", responses=answers((200, Synonyms, "Replaced"), (201, Synonyms, "Created")))

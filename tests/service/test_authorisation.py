@@ -62,6 +62,7 @@ MATRIX = {
     "PUT /v1/aliases/{alias}": "",
     "DELETE /v1/aliases/{alias}": "",
     f"GET {C}/synonyms": "write",
+    f"POST {C}/synonyms": "write",
     f"GET {C}/synonyms/{{synonym_id}}": "write",
     f"PUT {C}/synonyms/{{synonym_id}}": "write",
     f"DELETE {C}/synonyms/{{synonym_id}}": "write",

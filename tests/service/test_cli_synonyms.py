@@ -101,3 +101,69 @@ def test_a_server_gets_the_entry_under_its_encoded_id(fake: Fake, run: Run) -> N
     ended = run("synonyms", "set", "big screens", *asked)
     assert (ended.code, ended.out) == (1, "")
     assert ended.err == "too_many_synonyms: a collection has at most 10,000 entries of synonyms\n"
+
+
+SOLR = """# what people call a television
+tv, television
+
+flat\\, screen, telly => tv, telly
+couch=>sofa
+"""
+
+
+def test_a_file_of_solr_is_imported_and_imported_again_changes_nothing(
+    run: Run, data: tuple[object, ...], tmp_path: Path
+) -> None:
+    (tmp_path / "synonyms.txt").write_text(SOLR)
+    stored = run("synonyms", "import", tmp_path / "synonyms.txt", *data)
+    assert stored.out == "4 stored, 0 deleted, 4 in shop\n"
+    listed = json.loads(run("synonyms", "list", "--json", *data).out)["synonyms"]
+    assert sorted((entry["from"] or "", entry["words"]) for entry in listed) == [
+        ("", ["tv", "television"]),
+        ("couch", ["sofa"]),
+        ("flat, screen", ["tv", "telly"]),
+        ("telly", ["tv"]),
+    ]
+    assert found(run, "telly", data) == {"tv"}
+    again = json.loads(run("synonyms", "import", tmp_path / "synonyms.txt", "--json", *data).out)
+    assert again == {"stored": 4, "deleted": 0, "entries": 4}
+
+
+def test_a_list_is_imported_elsewhere_in_place_of_all_others(
+    run: Run, data: tuple[object, ...], tmp_path: Path
+) -> None:
+    run("synonyms", "set", "screens", "--words", "tv,television", *data)
+    (tmp_path / "list.json").write_text(run("synonyms", "list", "--json", *data).out)
+    run("synonyms", "set", "old", "--words", "sofa,couch", *data)
+    done = json.loads(run("synonyms", "import", tmp_path / "list.json", "--replace-all", "--json", *data).out)
+    assert done == {"stored": 1, "deleted": 1, "entries": 1}
+    (tmp_path / "lines.jsonl").write_text('{"id": "a", "words": ["x", "y"]}\n\n{"words": ["q"], "from": "r"}\n')
+    assert json.loads(run("synonyms", "import", tmp_path / "lines.jsonl", "--json", *data).out)["entries"] == 3
+    (tmp_path / "array.json").write_text('[{"id": "a", "words": ["x", "z"]}]')
+    assert json.loads(run("synonyms", "import", tmp_path / "array.json", "--json", *data).out)["entries"] == 3
+    assert json.loads(run("synonyms", "get", "a", "--json", *data).out)["words"] == ["x", "z"]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "said"),
+    [
+        (
+            "a.txt",
+            "tv, television\nalone\na => b => c\n => b\n",
+            ["3 faulty", "line 2: expected", "line 3:", "line 4:"],
+        ),
+        ("a.txt", b"tv, \xff\n", ["line 1: not UTF-8"]),
+        ("a.txt", "tv, television\n\nTV, tv\n", ["invalid_request", "line 3: ", "at least two different words"]),
+        ("a.jsonl", '{"words": ["x", "y"]}\n[]\n', ["line 2: "]),
+        ("a.json", '{"synonyms": [{"words": ["x", "y"]}, 7]}', ["item 2: not an object"]),
+        ("a.jsonl", '{"words": ["x", "y"]}\n{"word": ["x"]}\n', ["invalid_request", "line 2/word"]),
+    ],
+)
+def test_a_faulty_file_stores_nothing_and_its_lines_are_named(
+    run: Run, data: tuple[object, ...], tmp_path: Path, name: str, text: str | bytes, said: list[str]
+) -> None:
+    (tmp_path / name).write_bytes(text if isinstance(text, bytes) else text.encode())
+    ended = run("synonyms", "import", tmp_path / name, *data)
+    assert (ended.code, ended.out) == (1, "")
+    assert [one for one in said if one not in ended.err] == [], ended.err
+    assert json.loads(run("synonyms", "list", "--json", *data).out) == {"synonyms": []}

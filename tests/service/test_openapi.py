@@ -235,6 +235,7 @@ def test_answers_about_documents_and_searches_match_the_schema(client: TestClien
     assert pinned["hits"][0]["pinned"]
     wood.get(f"queries/{pinned['query_id']}")
     client.delete(f"{wood.path}/rules/r")
+    wood.post("synonyms", {"synonyms": [{"id": "old", "words": ["old", "aged"]}]})
     wood.get("synonyms")
     wood.get("synonyms/tall")
     client.get("/v1/collections/wood")

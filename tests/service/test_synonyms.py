@@ -6,7 +6,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from tests.service.authorised import Keys
-from tests.service.client import create, good, opened
+from tests.service.client import create, good, opened, problem
 
 TEXTS = {
     "english": {"sofa": "a comfortable sofa", "couch": "leather couch", "kettle": "a garden kettle"},
@@ -39,3 +39,34 @@ def test_a_key_with_a_filter_finds_synonyms_of_forms(client: TestClient) -> None
     key = Keys.first(client).headers("search", collections=["shop"], filter='tenant = "couch"')
     answer = good(client.post(f"{shop.path}/search", json={"q": "sofas", "mode": "words"}, headers=key))
     assert [hit["id"] for hit in answer["hits"]] == ["couch"]
+
+
+def test_many_entries_are_stored_in_one_change(client: TestClient) -> None:
+    shop = create(client, "shop")
+    shop.add(*({"id": id, "text": text} for id, text in TEXTS["english"].items()))
+    good(client.put(f"{shop.path}/synonyms/old", json={"words": ["pot", "pan"]}))
+    many = [{"id": f"n{n}", "words": [f"word{n}", f"other{n}"]} for n in range(9_998)]
+    seats = {"id": "seats", "words": ["sofa"], "from": "seat"}
+    assert shop.post("synonyms", {"synonyms": [seats, *many]}) == {"stored": 9_999, "deleted": 0, "entries": 10_000}
+    assert shop.ids("seat", mode="words") == ["sofa"]
+    refused = client.post(f"{shop.path}/synonyms", json={"synonyms": [{"id": "more", "words": ["a", "b"]}]})
+    problem(refused, 422, "too_many_synonyms")
+    assert shop.get("synonyms/old")["words"] == ["pot", "pan"]
+    replaced = shop.post("synonyms", {"synonyms": [seats], "replace_all": True})
+    assert replaced == {"stored": 1, "deleted": 9_999, "entries": 1}
+    assert shop.get("synonyms") == {"synonyms": [seats]}
+
+
+def test_faulty_entries_are_named_and_nothing_is_stored(client: TestClient) -> None:
+    shop = create(client, "shop")
+    good_one = {"id": "a", "words": ["x", "y"]}
+    for faulty, pointer in (
+        ([good_one, {"id": "b", "words": ["x"]}], "/synonyms/1"),
+        ([good_one, {"words": ["x", "y"]}], "/synonyms/1/id"),
+        ([{"id": "a/b", "words": ["x", "y"]}], "/synonyms/0/id"),
+        ([good_one, good_one], ""),
+        ([good_one] * 10_001, "/synonyms"),
+    ):
+        answer = problem(client.post(f"{shop.path}/synonyms", json={"synonyms": faulty}), 422, "invalid_request")
+        assert answer["errors"][0]["pointer"] == pointer
+    assert shop.get("synonyms") == {"synonyms": []}
