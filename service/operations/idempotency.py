@@ -11,6 +11,7 @@ key has its own Idempotency-Keys. They are stored as hashes, because clients put
 """
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -96,12 +97,12 @@ class Idempotency:
             await self.app(scope, receive, send)
             return
         request = Request(scope, receive)
-        key = request.headers.get(HEADER)
-        if key is None or scope["path"].startswith(WITH_SECRETS):
+        keys = request.headers.getlist(HEADER)
+        if not keys or scope["path"].startswith(WITH_SECRETS):
             await self.app(scope, receive, send)
             return
         try:
-            _require_length(key)
+            key = _only(keys)
             asked = scope.get(ASKED)
             if asked is not None and (not asked.operation or asked.operation in SEARCH_OPERATIONS):
                 await self.app(scope, receive, send)
@@ -159,9 +160,13 @@ class Idempotency:
             await send(message)
 
 
-def _require_length(key: str) -> None:
-    if not 1 <= len(key) <= MAX_KEY:
+def _only(keys: Sequence[str]) -> str:
+    """Return the key of a request. Raises Problem 422 for a wrong length, and for keys that differ."""
+    if not 1 <= len(keys[0]) <= MAX_KEY:
         raise Problem(422, "invalid_request", f"an Idempotency-Key must have 1 to {MAX_KEY} characters")
+    if set(keys) != {keys[0]}:
+        raise Problem(422, "invalid_request", "a request must have one Idempotency-Key, and this one has several")
+    return keys[0]
 
 
 def _is_kept(status: int, content: bytes) -> bool:

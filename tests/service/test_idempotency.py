@@ -57,6 +57,14 @@ def search_with(client: TestClient, key: str) -> Any:
     return client.post(f"{DEFAULT}/search", json={"q": "x"}, headers={"Idempotency-Key": key})
 
 
+def test_a_request_with_two_keys_is_refused(client: TestClient) -> None:
+    keys = [("Idempotency-Key", "one"), ("Idempotency-Key", "two")]
+    answer = client.post("/v1/collections/default/events", json={"events": []}, headers=keys)
+    assert "has several" in problem(answer, 422, "invalid_request")["detail"]
+    answer = client.post("/v1/collections/default/events", json=event("a", user_query="b"), headers=keys[:1] * 2)
+    assert answer.status_code == 202
+
+
 @pytest.mark.parametrize(
     ("path", "body"),
     [
