@@ -57,11 +57,11 @@ class Rulebook:
         self._contains: list[tuple[list[str], Rule]] = []
         near: list[Rule] = []
         for rule in self._rules.values():
-            if rule.condition == "exact":
-                self._exact.setdefault(as_query_key(rule.text), []).append(rule)
-            elif rule.condition == "contains":
+            if rule.condition == "contains":
                 self._contains.append((folded(rule.text).split(), rule))
-            else:
+                continue
+            self._exact.setdefault(as_query_key(rule.text), []).append(rule)  # near itself, however it is corrected
+            if rule.condition == "near":
                 near.append(rule)
         self._near = near
         self._is_dated = any(rule.begins is not None or rule.ends is not None for rule in self._rules.values())

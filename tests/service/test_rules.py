@@ -177,6 +177,13 @@ def test_near_matches_from_its_cosine_on(shop: CollectionClient) -> None:
     assert applies(shop, "sweet fruit of the garden")
 
 
+def test_near_matches_its_own_text_also_where_the_encoder_reads_it_corrected(shop: CollectionClient) -> None:
+    put(shop, "r", {"near": "chery tart", "cosine": 1}, hide=["apple"])
+    assert shop.search("chery tart")["corrections"], "the encoder reads `cherry tart`"
+    assert applies(shop, "chery tart")
+    assert not applies(shop, "cherry tart")
+
+
 def test_a_rule_applies_to_the_corrected_query_too(shop: CollectionClient) -> None:
     put(shop, "r", {"contains": "cherry"}, hide=["apple"])
     assert applies(shop, "chery fruit")
