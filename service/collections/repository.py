@@ -35,7 +35,7 @@ def counts(connection: Connection, collection_id: int) -> dict[str, Any]:
         return int(connection.execute(wanted).scalar_one())
 
     is_used = or_(KEYS.c.kind != KeyKind.QUERY, KEYS.c.weight != 0)  # without ratings of 0
-    mine = (KEYS.c.collection_id == collection_id, is_used)
+    mine = (KEYS.c.collection_id == collection_id, is_used, KEYS.c.kind.in_(list(KeyKind)))  # others are damaged
     kinds = select(KEYS.c.kind, func.count()).where(*mine).group_by(KEYS.c.kind)
     stored = {KeyKind(kind).label: number for kind, number in connection.execute(kinds)}
     return {

@@ -7,11 +7,11 @@ next start deletes them.
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, RowMapping, and_, bindparam, delete, exists, func, select, update
+from sqlalchemy import Connection, Row, RowMapping, and_, bindparam, delete, exists, func, select, update
 
 from index.records import Floats, KeyKind
 from service.runtime.collection_repository import BESIDE, collection_row, delete_collection, insert_collection
-from service.runtime.model_repository import champion_version, insert_alias_change, point_alias, reencoding_reason
+from service.runtime.model_repository import REENCODED, champion_version, insert_alias_change, point_alias
 from service.storage.checked_rows import update_row
 from service.storage.checksums import GOLDEN, crc, with_lower_sum, with_owner_changed
 from service.storage.tables import (
@@ -132,7 +132,10 @@ def switch_documents(connection: Connection, before: RowMapping, beside: int, va
 
 
 def _move_memory(connection: Connection, collection_id: int, beside: int) -> None:
-    """Attach the `query` keys of each document to the row beside that has the same id."""
+    """Attach the `query` keys of each document to the row beside that has the same id.
+
+    A key whose document is missing is damaged, and stays as it is.
+    """
     old, new = DOCUMENTS.alias(), DOCUMENTS.alias()
     row = (
         select(new.c.row)
@@ -140,7 +143,7 @@ def _move_memory(connection: Connection, collection_id: int, beside: int) -> Non
         .where(new.c.collection_id == beside, old.c.row == KEYS.c.document_row)
         .scalar_subquery()
     )
-    mine = (KEYS.c.collection_id == collection_id, KEYS.c.kind == KeyKind.QUERY)
+    mine = (KEYS.c.collection_id == collection_id, KEYS.c.kind == KeyKind.QUERY, row.is_not(None))
     moved = {"document_row": row, "checksum": with_owner_changed(KEYS.c.checksum, row - KEYS.c.document_row)}
     connection.execute(update(KEYS).where(*mine).values(moved))
 
@@ -157,12 +160,25 @@ def set_vectors(connection: Connection, vectors: Iterable[tuple[int, Floats]]) -
         connection.execute(changed, rows)
 
 
+def note_earlier_index(connection: Connection, collection_id: int, language: str, keys: Sequence[str]) -> None:
+    """Note in the lineage of each trained model the index that it learned from, unless it is noted already."""
+    for version, lineage in _trained(connection, collection_id):
+        if "earlier_index" not in lineage:
+            index = {"earlier_index": {"language": language, "keys": list(keys)}}
+            update_row(
+                connection, "models", {"collection_id": collection_id, "version": version}, {"lineage": lineage | index}
+            )
+
+
+def _trained(connection: Connection, collection_id: int) -> Sequence[Row[int, dict[str, Any]]]:
+    """Return version and lineage of the trained models."""
+    mine = (MODELS.c.collection_id == collection_id, MODELS.c.version > 0)
+    return connection.execute(select(MODELS.c.version, MODELS.c.lineage).where(*mine)).all()
+
+
 def _retire_models(connection: Connection, collection_id: int, fingerprint: str, encoder: str) -> int:
     """Make version 0 the champion; return the champion before. There is no challenger until the next training run."""
-    trained = select(MODELS.c.version, MODELS.c.lineage).where(
-        MODELS.c.collection_id == collection_id, MODELS.c.version > 0
-    )
-    for version, lineage in connection.execute(trained).all():
+    for version, lineage in _trained(connection, collection_id):
         if "encoder" not in lineage:
             mine = {"collection_id": collection_id, "version": version}
             update_row(connection, "models", mine, {"lineage": lineage | {"encoder": fingerprint}})
@@ -170,5 +186,5 @@ def _retire_models(connection: Connection, collection_id: int, fingerprint: str,
     connection.execute(delete(ALIASES).where(ALIASES.c.collection_id == collection_id, ALIASES.c.name == "challenger"))
     if champion:
         point_alias(connection, collection_id, "champion", 0)
-        insert_alias_change(connection, collection_id, "champion", champion, 0, reencoding_reason(encoder), False)
+        insert_alias_change(connection, collection_id, "champion", champion, 0, f"{REENCODED}{encoder}", False)
     return champion

@@ -12,7 +12,7 @@ from index.errors import SearchError
 from service.collections.repository import update_settings
 from service.operations import reencoding_repository as repository
 from service.operations.encoded_blocks import delete_encoded_blocks
-from service.operations.rows_beside import reload, require_no_training, write_beside
+from service.operations.rows_beside import reload, require_no_training, require_readable, write_beside
 from service.runtime.collection import CollectionState
 from service.runtime.collection_repository import bump_watermark, collection_row
 from service.runtime.collection_settings import CollectionSettings
@@ -43,7 +43,7 @@ def reindex(
 
     New keys are encoded, and a text that has a vector keeps it. Other kinds of keys are made beside the old and
     switched in one transaction; a language alone builds the word index anew, which encodes nothing. Calls
-    advance(done, total) with numbers of documents. Raises TrainingUnfinished and OtherEncoder.
+    advance(done, total) with numbers of documents. Raises TrainingUnfinished, OtherEncoder and UnreadableRow.
     """
     settings = state.settings.changed(dict(changes))
     has_keys = set(settings.keys) == set(state.settings.keys)
@@ -56,6 +56,8 @@ def reindex(
     with runtime.database.read() as connection:
         require_no_training(connection, state)
         total = repository.document_count(connection, state.id)
+    if has_keys:
+        require_readable(runtime, state)
     beside = None if has_keys else _written(runtime, state, settings, lambda done: advance(done, total))
     with state.lock:
         with runtime.database.write() as connection:
@@ -65,6 +67,7 @@ def reindex(
             else:
                 before = collection_row(connection, state.id)
                 repository.switch_documents(connection, before, beside, {"settings": asdict(settings)})
+            repository.note_earlier_index(connection, state.id, state.settings.language, state.settings.keys)
         reload(runtime, state)
     delete_encoded_blocks(runtime.settings.data)
     return Reindexed(total, settings.language, settings.keys, state.serving.version)

@@ -31,6 +31,7 @@ from service.operations.encoded_blocks import EncodedBlocks
 from service.runtime.collection import CollectionState
 from service.runtime.collection_repository import collection_row
 from service.runtime.runtime import Runtime
+from service.storage.unreadable_rows import UnreadableRow, reading
 
 CHUNK = BLOCK
 """Documents that are encoded and committed together, here or by a cluster."""
@@ -99,14 +100,22 @@ def _encode_on_cluster(
         log.warning("encoded_by_the_service", documents=len(rows) - done, reason=str(error))
 
 
+def require_readable(runtime: Runtime, state: CollectionState) -> None:
+    """Raise UnreadableRow if a document cannot be read: an index of the documents could not be built then."""
+    for _ in _stored(runtime, state):
+        pass
+
+
 def _stored(runtime: Runtime, state: CollectionState) -> Iterator[tuple[Sequence[Row[Any]], list[Document]]]:
-    """Yield the rows of all documents, CHUNK at a time in their order, and the documents."""
+    """Yield the rows of all documents, CHUNK at a time in their order, and the documents. Raises UnreadableRow."""
     row = 0
     while True:
-        with runtime.database.read() as connection:
+        with runtime.database.read() as connection, reading("documents"):
             found = documents_after(connection, state.id, row, CHUNK)
         if not found:
             return
+        if not all(isinstance(text, str) for one in found for text in (one.title or "", one.text)):
+            raise UnreadableRow("documents")
         yield found, [record_of(one) for one in found]
         row = found[-1].row
 
@@ -123,4 +132,5 @@ def reload(runtime: Runtime, state: CollectionState) -> None:
     shutil.rmtree(state.directory, ignore_errors=True)
     with runtime.database.read() as connection:
         row: Any = collection_row(connection, state.id)
+    state.mark(row["watermark"])  # changes that are missing stay missing
     runtime.open_collection(row)

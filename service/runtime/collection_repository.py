@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import Any
 
+import structlog
 from sqlalchemy import ColumnElement, Connection, RowMapping, Select, delete, func, insert, literal, or_, select, update
 
 from index.encoding.documents import words_of
@@ -33,8 +34,11 @@ from service.storage.tenants import split
 from service.storage.unreadable_rows import UnreadableRow, reading
 from service.storage.vector_codec import as_vector
 
+log = structlog.get_logger()
 PART_SIZE = 1_000
 """Rows in a condition of a statement, at most."""
+OWN_KINDS = frozenset(KeyKind) - {KeyKind.QUERY}
+"""Kinds of the keys that documents have of themselves."""
 TOMBSTONE = "/"
 """The first character of the name of a collection that is being deleted. Names from clients do not contain it."""
 BESIDE = f"{TOMBSTONE}reencoding "
@@ -158,38 +162,41 @@ def indexed_documents(
 ) -> list[IndexedDocument]:
     """Return the documents of a collection with their own keys and values, in the order of rows.
 
-    rows: only these documents, at most PART_SIZE; None: all. Raises UnreadableRow.
+    rows: only these documents, at most PART_SIZE; None: all. A document with a vector that cannot be read has none,
+    like one that is not encoded yet: `doctor` names it. Raises UnreadableRow.
     """
+    dim = connection.execute(select(COLLECTIONS.c.dim).where(COLLECTIONS.c.id == collection_id)).scalar_one_or_none()
     keys: dict[int, list[Key]] = {}
+    damaged: set[int] = set()
     wanted = select(KEYS.c.document_row, KEYS.c.kind, KEYS.c.vector, KEYS.c.span_start, KEYS.c.span_end)
     own = wanted.where(KEYS.c.collection_id == collection_id, KEYS.c.kind != KeyKind.QUERY).order_by(KEYS.c.id)
     if rows is not None:
         own = own.where(KEYS.c.document_row.in_(rows))
     with reading("keys"):
         for row, kind, vector, start, end in connection.execute(own):
-            try:
-                keys.setdefault(row, []).append(Key(KeyKind(kind), as_vector(vector), start, end))
-            except ValueError as error:  # an unknown kind
-                raise UnreadableRow("keys") from error
+            key_vector = _vector(vector, dim)
+            if key_vector is None or kind not in OWN_KINDS:
+                damaged.add(row)
+            else:
+                keys.setdefault(row, []).append(Key(KeyKind(kind), key_vector, start, end))
     table = DOCUMENTS.c
     stored = select(table.row, table.id, table.title, table.text, table.metadata, VALUES.c.vector)
     stored = stored.join(VALUES, VALUES.c.document_row == table.row, isouter=True)
     if rows is not None:
         stored = stored.where(DOCUMENTS.c.row.in_(rows))
     found = connection.execute(stored.where(DOCUMENTS.c.collection_id == collection_id).order_by(DOCUMENTS.c.row))
+    documents = []
     with reading("documents"):
-        return [
-            IndexedDocument(
-                row,
-                words_of(DocumentRecord(id, text, title)),
-                keys.get(row, []),
-                _value(vector),
-                title or "",
-                id,
-                metadata,
-            )
-            for row, id, title, text, metadata, vector in found
-        ]
+        for row, id, title, text, metadata, blob in found:
+            value = _vector(blob, dim)
+            if blob is not None and value is None:
+                damaged.add(row)
+            own_keys, value = ([], None) if row in damaged else (keys.get(row, []), value)
+            words = words_of(DocumentRecord(id, text, title))
+            documents.append(IndexedDocument(row, words, own_keys, value, title or "", id, metadata))
+    if damaged:
+        log.error("vectors_unreadable", collection=collection_id, documents=len(damaged))
+    return documents
 
 
 def document_rows(connection: Connection, collection_id: int) -> list[int]:
@@ -205,11 +212,13 @@ def rows_without_vectors(connection: Connection, collection_id: int) -> set[int]
     return set(connection.execute(missing).scalars())
 
 
-def _value(blob: bytes | None) -> Floats | None:
+def _vector(blob: bytes | None, dim: int | None) -> Floats | None:
+    """Return the vector (D,) of a BLOB; None without one, and for another width."""
     try:
-        return None if blob is None else as_vector(blob)
-    except UnreadableRow as error:
-        raise UnreadableRow("values") from error
+        vector = None if blob is None else as_vector(blob)
+    except UnreadableRow:
+        return None
+    return vector if vector is not None and len(vector) == dim else None
 
 
 def confirmations(

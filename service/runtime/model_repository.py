@@ -77,9 +77,8 @@ def champion_version(connection: Connection, collection_id: int) -> int:
     return int(connection.execute(wanted).scalar() or 0)
 
 
-def reencoding_reason(encoder: str) -> str:
-    """Return the reason of the change to version 0 that `softseek reencode` makes. Stored changes are known by it."""
-    return f"the collection was encoded again with {encoder}"
+REENCODED = "the collection was encoded again with "
+"""The beginning of the reason of the change to version 0 by `softseek reencode`. Stored changes are known by it."""
 
 
 def insert_alias_change(

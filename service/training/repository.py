@@ -6,12 +6,11 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, Row, and_, func, insert, or_, select, true, union
 
 from index.records import KeyKind
-from service.runtime.model_repository import reencoding_reason
+from service.runtime.model_repository import REENCODED, champion_version
 from service.storage.checked_rows import update_row
 from service.storage.database import now
 from service.storage.tables import (
     ALIAS_CHANGES,
-    COLLECTIONS,
     DOCUMENTS,
     EVENTS,
     JUDGMENTS,
@@ -235,18 +234,19 @@ def document_counts(connection: Connection, collection_id: int) -> tuple[int, in
 def documents_at_runs(connection: Connection, collection_id: int) -> list[int]:
     """Return the number of documents at each run on the documents.
 
-    Canceled runs are left out, and those whose model is for the vectors of another encoder.
+    Canceled runs are left out, and those whose model learned from another index, or was retired for the vectors of
+    another encoder.
     """
     mine = (TRAINING_RUNS.c.collection_id == collection_id, ON_DOCUMENTS, TRAINING_RUNS.c.status != "canceled")
     counted = select(TRAINING_RUNS.c.id, TRAINING_RUNS.c.data).where(*mine)
     found = {run: data["documents"] for run, data in connection.execute(counted)}
     if not found:
         return []
-    run, encoder = (MODELS.c.lineage[name].as_string() for name in ("training_run", "encoder"))
-    retired = select(run).join(COLLECTIONS, COLLECTIONS.c.id == MODELS.c.collection_id)
-    retired = retired.where(MODELS.c.collection_id == collection_id, encoder != COLLECTIONS.c.fingerprint)
-    for run_id in connection.execute(retired).scalars():
-        found.pop(run_id, None)
+    champion = champion_version(connection, collection_id)
+    models = select(MODELS.c.version, MODELS.c.lineage).where(MODELS.c.collection_id == collection_id)
+    for version, lineage in connection.execute(models):
+        if "earlier_index" in lineage or ("encoder" in lineage and version != champion):
+            found.pop(lineage.get("training_run"), None)
     return list(found.values())
 
 
@@ -263,10 +263,9 @@ def past_queries(connection: Connection, collection_id: int) -> Iterator[str]:
 def has_moved_champion(connection: Connection, collection_id: int) -> bool:
     """Return whether the alias `champion` was moved, and not by `softseek reencode` in the end."""
     mine = (ALIAS_CHANGES.c.collection_id == collection_id, ALIAS_CHANGES.c.name == "champion")
-    newest = select(ALIAS_CHANGES.c.reason, COLLECTIONS.c.encoder).where(*mine)
-    newest = newest.join(COLLECTIONS, COLLECTIONS.c.id == ALIAS_CHANGES.c.collection_id)
-    found = connection.execute(newest.order_by(ALIAS_CHANGES.c.id.desc()).limit(1)).first()
-    return found is not None and found.reason != reencoding_reason(found.encoder)
+    newest = select(ALIAS_CHANGES.c.reason).where(*mine).order_by(ALIAS_CHANGES.c.id.desc()).limit(1)
+    reason = connection.execute(newest).scalar()
+    return reason is not None and not reason.startswith(REENCODED)
 
 
 def model_kind(connection: Connection, collection_id: int, version: int) -> str | None:

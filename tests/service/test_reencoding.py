@@ -178,6 +178,19 @@ def test_a_model_of_the_documents_is_made_again_for_the_new_vectors(
         assert reason(wood) == "the collection has 30 documents and no model of its own"
 
 
+def test_a_model_of_the_documents_is_made_again_after_the_way_back(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(from_documents, "MIN_DOCUMENTS", 30)
+    with served(data, HashingEncoder()) as wood:
+        good(wood.client.put(wood.path, json={"train_from_documents": True}))
+        version = wood.train(learn_from="documents")["model_version"]
+        good(wood.client.put(f"{wood.path}/models/aliases/champion", json={"version": version, "force": True}))
+    for encoder in (WIDE, HashingEncoder()):
+        with running(data, encoder) as runtime:
+            reencode(runtime, runtime.collection("wood"))
+            with runtime.database.read() as connection:
+                assert from_documents.why_due(runtime, runtime.collection("wood"), connection) is not None
+
+
 def test_models_serve_again_after_the_way_back(data: Path) -> None:
     for encoder in (WIDE, HashingEncoder()):
         with running(data, encoder) as runtime:

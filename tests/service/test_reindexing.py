@@ -23,6 +23,8 @@ from service.operations.rows_beside import TrainingUnfinished
 from service.runtime.runtime import Runtime
 from service.settings import Settings
 from service.storage.database import rfc3339
+from service.storage.unreadable_rows import UnreadableRow
+from service.training import from_documents
 from tests.service.client import CollectionClient, create, event, good, opened, problem, runtime_of
 
 pytestmark = pytest.mark.usefixtures("forked_training")
@@ -201,6 +203,88 @@ def test_an_unfinished_run_and_another_encoder_are_refused(data: Path) -> None:
             reindex(runtime, runtime.collection("town"), {"language": "german"})
         with runtime.database.write() as connection:
             connection.exec_driver_sql("UPDATE training_runs SET status = 'succeeded'")
+
+
+DAMAGE = {
+    "value": """UPDATE "values" SET vector = zeroblob(4) WHERE document_row = 8""",
+    "vector": "UPDATE keys SET vector = zeroblob(5) WHERE document_row = 8 AND kind = 1",
+    "kind": "UPDATE keys SET kind = 9 WHERE document_row = 8 AND kind = 1",
+}
+
+
+@pytest.mark.sqlite
+@pytest.mark.parametrize("damage", DAMAGE.values(), ids=DAMAGE)
+def test_a_document_with_an_unreadable_vector_is_found_by_words_until_it_is_repaired(data: Path, damage: str) -> None:
+    with running(data) as runtime, runtime.database.write() as connection:
+        id = connection.exec_driver_sql("SELECT id FROM documents WHERE row = 8").scalar_one()
+        assert connection.exec_driver_sql(damage).rowcount == 1
+    with running(data) as runtime:
+        assert reindex(runtime, runtime.collection("town"), {"language": "german"}) is not None
+    with served(data) as town:
+        name = town.get(f"documents/{id}")["title"]
+        assert town.ids(name, mode="words")[0] == id
+        assert id not in town.ids(name, mode="dense", limit=100)
+    with running(data) as runtime:
+        assert "vectors that differ" in str([check["detail"] for check in diagnose(runtime) if not check["ok"]])
+        diagnose(runtime, repair=True)
+    with served(data) as town:
+        assert town.ids(name, mode="dense")[0] == id
+
+
+@pytest.mark.sqlite
+@pytest.mark.parametrize("changes", [{"language": "german"}, {"keys": ALL}], ids=str)
+@pytest.mark.parametrize("column", ["metadata = '{'", "title = x'ff'", "text = x'ff'"])
+def test_an_unreadable_document_refuses_the_change_and_nothing_is_changed(
+    data: Path, column: str, changes: dict[str, Any]
+) -> None:
+    with running(data) as runtime, runtime.database.write() as connection:
+        connection.exec_driver_sql(f"UPDATE documents SET {column} WHERE row = 8")
+    with running(data) as runtime:
+        with pytest.raises(UnreadableRow, match="documents"):
+            reindex(runtime, runtime.collection("town"), changes)
+        assert runtime.collection("town").settings.keys == ["title", "passage"]
+    with served(data) as town:
+        assert town.get()["settings"]["language"] == "english"
+        assert town.ids("house number 3", limit=1) == ["house-3"]
+
+
+@pytest.mark.sqlite
+@pytest.mark.parametrize("changes", [{"language": "german"}, {"keys": ALL}], ids=str)
+def test_missing_changes_stay_missing(data: Path, changes: dict[str, Any]) -> None:
+    with running(data) as runtime:
+        state = runtime.collection("town")
+        state.mark(state.generation.watermark + 2)
+    with running(data) as runtime:
+        assert runtime.collection("town").missing_changes == 2
+        reindex(runtime, runtime.collection("town"), changes)
+        assert runtime.collection("town").missing_changes == 2
+    with running(data) as runtime:
+        assert runtime.collection("town").missing_changes == 2
+
+
+def test_a_model_of_the_documents_is_made_again_for_the_new_index(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(from_documents, "MIN_DOCUMENTS", 30)
+
+    def reason(town: CollectionClient) -> str | None:
+        runtime = runtime_of(town.client)
+        with runtime.database.read() as connection:
+            return from_documents.why_due(runtime, runtime.collection("town"), connection)
+
+    with served(data) as town:
+        good(town.client.put(town.path, json={"train_from_documents": True}))
+        model = town.train(learn_from="documents")["model_version"]
+        good(town.client.put(f"{town.path}/models/aliases/champion", json={"version": model, "force": True}))
+        assert reason(town) is None
+    with running(data) as runtime:
+        reindex(runtime, runtime.collection("town"), {"language": "german"})
+    with served(data) as town:
+        assert reason(town) is not None
+        assert town.get(f"models/{model}")["lineage"]["earlier_index"] == {
+            "language": "english",
+            "keys": ["title", "passage"],
+        }
+        town.train(learn_from="documents")
+        assert reason(town) is None
 
 
 @pytest.fixture

@@ -116,10 +116,7 @@ def test_a_rule_that_cannot_be_read_can_be_put_again(data: Path) -> None:
     [
         ("UPDATE collections SET settings = substr(settings, 1, 40) WHERE name = 'wood'", "collections"),
         ("UPDATE collections SET encoder = CAST(x'69ff' AS TEXT) WHERE name = 'wood'", "collections"),
-        ("UPDATE keys SET vector = x'0000000000' WHERE document_row = 1 AND source IS NULL", "keys"),
-        ("UPDATE keys SET kind = 9 WHERE document_row = 1 AND source IS NULL", "keys"),
         ("UPDATE documents SET title = CAST(x'61ff' AS TEXT)", "documents"),
-        ("UPDATE \"values\" SET vector = x'00'", "values"),
         ("UPDATE models SET lineage = '{'", "models"),
         ("UPDATE rules SET id = CAST(x'61ff' AS TEXT)", "rules"),
         ("UPDATE events SET client_id = CAST(x'61ff' AS TEXT)", "keys, events or judgments"),
@@ -141,6 +138,36 @@ def test_a_start_that_cannot_read_a_row_says_so_and_doctor_names_the_row(
     assert command("doctor", "--data", str(data), "--json") == 1
     failed = [one["detail"] for one in json.loads(capsys.readouterr().out)["checks"] if not one["ok"]]
     assert any(" in all" in detail for detail in failed), failed
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE keys SET vector = x'0000000000' WHERE document_row = 1 AND source IS NULL",
+        "UPDATE keys SET vector = x'00000000' WHERE document_row = 1 AND source IS NULL",
+        "UPDATE keys SET kind = 9 WHERE document_row = 1 AND source IS NULL",
+        "UPDATE \"values\" SET vector = x'00' WHERE document_row = 1",
+        "UPDATE \"values\" SET vector = x'00000000' WHERE document_row = 1",
+    ],
+)
+def test_an_index_is_rebuilt_without_vectors_that_cannot_be_read_until_they_are_repaired(
+    data: Path, statement: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with opened(data) as client:
+        before = CollectionClient(client, "wood").ranking("an old tree")
+    monkeypatch.setenv("SOFTSEEK_ENCODER", "hashing")
+    damage(data, statement)
+    shutil.rmtree(data / "indexes")
+    with opened(data) as client:
+        wood = CollectionClient(client, "wood")
+        assert wood.ids("an old tree", mode="words") == ["oak"]
+        assert wood.ranking("an old tree") != before
+        assert wood.get()["counts"]["documents"] == len(before)
+    assert command("doctor", "--data", str(data), "--repair") == 1
+    assert "have vectors that differ" in capsys.readouterr().out
+    assert command("doctor", "--data", str(data)) == 0
+    with opened(data) as client:
+        assert CollectionClient(client, "wood").ranking("an old tree") == before
 
 
 @pytest.mark.parametrize("vector", ["x'0000000000'", "x'00000000'"])
