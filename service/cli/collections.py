@@ -160,7 +160,7 @@ def key_kinds(value: str) -> list[str]:
     kinds = comma_separated(value)
     if not kinds or not set(kinds) <= set(KEY_KINDS):
         raise Failure(USAGE, f"--keys: expected some of {','.join(KEY_KINDS)}")
-    return kinds
+    return list(dict.fromkeys(kinds))
 
 
 def number_or_null(unit: str, **options: str | None) -> dict[str, int | None]:

@@ -101,8 +101,8 @@ def reindex(
         show.line(f"{collection} is indexed like that already")
     else:
         show.line(f"{collection}: {done.documents} documents, language {done.language}, keys {','.join(done.keys)}")
-        if done.champion:
-            show.line(f"model {done.champion} learned from the earlier index and still serves: train again")
+        if done.train_again:
+            show.line(f"model {done.champion} learned from another index and still serves: train again")
 
 
 def other_encoders(runtime: "Runtime") -> list[str]:

@@ -1,23 +1,31 @@
 """Reads files of synonyms: the text format of Solr, Lucene and Elasticsearch, and JSON in the form of the API."""
 
 import hashlib
+import io
 import re
-from collections.abc import Iterable, Iterator
+import zlib
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import orjson
 
 from service.cli.failures import ERROR, Failure, Refused
-from service.cli.judgment_files import open_lines
-from service.cli.records import BOM, Fault, Record, head_of, is_table, read_objects, unit_of
-from service.documents.reading import MAX_RECORD_BYTES
+from service.cli.records import BOM, Fault, Record
+from service.documents.compression import CompressionBomb, open_plain
+from service.documents.reading import as_utf8, read_array, read_lines
 
+MOST_BYTES = 8 * 1024 * 1024
+"""Bytes of a file, decompressed: a request has no more."""
+MOST_ENTRIES = 10_000
+MOST_WORDS = 50
 MOST_NAMED = 10
 """Faulty lines that an error names."""
 NUMBERED = re.compile(r"/synonyms/(\d+)")
-ARROW, COMMA = re.compile(r"(?<!\\)=>"), re.compile(r"(?<!\\),")
+TOKEN = re.compile(r"\\.|=>|,|[^\\,=]+|[\\=]")
+"""A character behind a backslash, an arrow, a comma, or other text."""
 
 
 @dataclass(frozen=True)
@@ -39,43 +47,73 @@ class Entries:
 
 
 def read_synonyms(path: Path) -> Entries:
-    """Return the entries of a file; those without an id get one that depends on their words alone.
+    """Return the entries of a file, also gzipped; those without an id get an id that is made from their words.
 
-    Raises Failure with the lines that cannot be read: nothing of the file is stored then.
+    Raises Failure for a file without entries or with too many, and with the lines that cannot be read: nothing of the
+    file is stored then.
     """
-    is_text = is_table(path)
-    unit = "line" if is_text else "item" if _listed(path) is not None else unit_of(path)
-    found = list(_read_text(open_lines(path)) if is_text else _read_json(path))
+    unit, records = _records(path)
+    found = list(islice(records, MOST_ENTRIES + 1))
+    if len(found) > MOST_ENTRIES:
+        raise Failure(ERROR, f"{path.name}: has more than {MOST_ENTRIES} entries")
     faults = [f"{unit} {one.number}: {one.detail}" for one in found if isinstance(one, Fault)]
+    entries: dict[str, Record] = {}
+    for one in found:
+        if isinstance(one, Fault):
+            continue
+        id = one.value.get("id", _made_id(one.value))
+        if not isinstance(id, str) or ("id" in one.value and id in entries):
+            faults.append(f"{unit} {one.number}: the id is {'repeated' if isinstance(id, str) else 'no text'}")
+        else:
+            entries[id] = one
     if faults:
         raise Failure(ERROR, f"{path.name}: {len(faults)} faulty", faults[:MOST_NAMED])
-    records = {_id(one.value): one for one in found if isinstance(one, Record)}
-    entries = [{**one.value, "id": id} for id, one in records.items()]
-    return Entries(unit, entries, [one.number for one in records.values()])
+    if not entries:
+        raise Failure(ERROR, f"{path.name}: has no synonyms")
+    return Entries(
+        unit, [{**one.value, "id": id} for id, one in entries.items()], [one.number for one in entries.values()]
+    )
 
 
-def _id(entry: dict[str, Any]) -> Any:
-    """Return the id of an entry, or one of its words: a file that is imported again replaces its own entries."""
-    if "id" in entry:
-        return entry["id"]
-    text = orjson.dumps([entry.get("from"), entry.get("words")])
-    return hashlib.sha256(text).hexdigest()[:16]
+def _made_id(entry: dict[str, Any]) -> str:
+    """Return an id that is made from the words of an entry: a file that is imported again replaces its own entries."""
+    return hashlib.sha256(orjson.dumps([entry.get("from"), entry.get("words")])).hexdigest()[:16]
 
 
-def _read_text(lines: Iterable[str]) -> Iterator[Record | Fault]:
+def _records(path: Path) -> tuple[str, Iterator[Record | Fault]]:
+    """Return what the numbers of a file count, and its entries. Raises Failure for damaged gzip and a large file."""
+    try:
+        with open_plain(path) as stream:
+            content = as_utf8(stream).read(MOST_BYTES + 1).removeprefix(BOM)
+    except (CompressionBomb, EOFError, OSError, zlib.error) as error:
+        raise Failure(ERROR, f"{path.name}: {error}") from error
+    if len(content) > MOST_BYTES:
+        raise Failure(ERROR, f"{path.name}: has more than {MOST_BYTES} bytes; import it in parts")
+    first = content.lstrip()[:1]
+    if path.name.removesuffix(".gz").endswith(".txt") or first not in (b"{", b"["):
+        return "line", _read_text(content.decode("utf-8", "surrogateescape"))
+    if first == b"[":
+        return "item", read_array(io.BytesIO(content))
+    listed = _listed(content)
+    return ("line", read_lines(io.BytesIO(content))) if listed is None else ("item", _read_list(listed))
+
+
+def _read_text(text: str) -> Iterator[Record | Fault]:
     """Yield the entries of Solr's format: `a, b` for both ways, `a, b => c, d` for c and d in place of a, and of b.
 
     In Solr, `a => c` leaves a out; here a search for a finds both. A comma behind a backslash is a part of the word.
     """
-    for number, line in enumerate(lines, 1):
+    for number, line in enumerate(text.splitlines(), 1):
         if not line.strip() or line.lstrip().startswith("#"):
             continue
         if re.search("[\ud800-\udfff]", line):
             yield Fault(number, "invalid_synonyms", "not UTF-8")
             continue
-        sides = [_words(side) for side in ARROW.split(line)]
+        sides = _sides(line)
         if len(sides) > 2 or not all(sides) or (len(sides) == 1 and len(sides[0]) < 2):
             yield Fault(number, "invalid_synonyms", "expected `word, word` or `word => word`")
+        elif len(sides[-1]) > MOST_WORDS:
+            yield Fault(number, "invalid_synonyms", f"has more than {MOST_WORDS} words")
         elif len(sides) == 1:
             yield Record(number, {"words": sides[0]})
         else:
@@ -84,29 +122,28 @@ def _read_text(lines: Iterable[str]) -> Iterator[Record | Fault]:
                     yield Record(number, {"words": others, "from": word})
 
 
-def _words(side: str) -> list[str]:
-    """Return the words or phrases between commas, each once."""
-    words = (re.sub(r"\\(.)", r"\1", one).strip() for one in COMMA.split(side))
-    return list(dict.fromkeys(word for word in words if word))
+def _sides(line: str) -> list[list[str]]:
+    """Return the words or phrases on each side of the arrow, each once."""
+    sides = [[""]]
+    for token in TOKEN.findall(line):
+        if token == "=>":
+            sides.append([""])
+        elif token == ",":
+            sides[-1].append("")
+        else:
+            sides[-1][-1] += token[1:] if token.startswith("\\") else token
+    return [list(dict.fromkeys(word for one in side if (word := one.strip()))) for side in sides]
 
 
-def _read_json(path: Path) -> Iterator[Record | Fault]:
-    """Yield the objects of lines of JSON or of an array, or those in `synonyms`, as `list --json` prints them."""
-    listed = _listed(path)
-    if listed is None:
-        yield from read_objects(path)
-        return
-    for number, entry in enumerate(listed, 1):
-        yield Record(number, entry) if isinstance(entry, dict) else Fault(number, "invalid_synonyms", "not an object")
-
-
-def _listed(path: Path) -> list[Any] | None:
-    """Return `synonyms` of a file that is a single object, None for another file."""
-    if path.stat().st_size > MAX_RECORD_BYTES or not head_of(path).removeprefix(BOM).lstrip().startswith(b"{"):
-        return None
+def _listed(content: bytes) -> list[Any] | None:
+    """Return `synonyms` of a single object, as `list --json` prints it; None for other content."""
     try:
-        whole = orjson.loads(path.read_bytes().removeprefix(BOM))
+        listed = orjson.loads(content).get("synonyms")
     except orjson.JSONDecodeError:
         return None
-    listed = whole.get("synonyms")
     return listed if isinstance(listed, list) else None
+
+
+def _read_list(listed: list[Any]) -> Iterator[Record | Fault]:
+    for number, entry in enumerate(listed, 1):
+        yield Record(number, entry) if isinstance(entry, dict) else Fault(number, "invalid_synonyms", "not an object")

@@ -25,8 +25,8 @@ from service.runtime.jobs import Progress
 from service.runtime.model_repository import champion_version
 from service.runtime.runtime import DEFAULT_COLLECTION, Runtime
 
-FIXED = ("language", "keys")
-"""Settings that decide what is indexed. They cannot change while the collection has documents."""
+FIXED = {"language": "language", "keys": "kinds"}
+"""Settings that decide what is indexed, and their attributes. They cannot change while the collection has documents."""
 NULLABLE = ("retention_days", "memory_half_life_days", "memory_max_mb", "memory_retention_days", "train")
 """Settings for which null is a value: no limit, or never."""
 
@@ -81,7 +81,7 @@ def _changed(settings: CollectionSettings, changes: dict[str, Any]) -> Collectio
 def _change(runtime: Runtime, state: CollectionState, changes: dict[str, Any]) -> None:
     with state.lock:
         settings = _changed(state.settings, changes)
-        fixed = [key for key in FIXED if getattr(settings, key) != getattr(state.settings, key)]
+        fixed = [name for name, of in FIXED.items() if getattr(settings, of) != getattr(state.settings, of)]
         ages = settings.memory_half_life_days != state.settings.memory_half_life_days
         limits = settings.memory_max_mb != state.settings.memory_max_mb
         with runtime.database.write() as connection:

@@ -1,4 +1,4 @@
-"""The vectors of documents that `reencode` has made, in files: one that was interrupted does not make them again.
+"""The vectors of documents that `reencode` or `reindex` has made, in files: a second attempt does not make them again.
 
 A file is named after what its vectors depend on, the release, the encoder and the texts, so that it is found only for
 these. The folder is deleted after the switch, and by the next server on the data directory.

@@ -34,7 +34,7 @@ def reencode(
 
     Calls advance(done, total) with numbers of documents. A document that differs from its checksum is encoded too, and
     stays known as damaged. Documents that wait to be encoded stay pending. Raises
-    TrainingUnfinished.
+    TrainingUnfinished and UnreadableRow.
     """
     if state.fingerprint == runtime.encoder.fingerprint:
         return None

@@ -11,7 +11,13 @@ from sqlalchemy import Connection, Row, RowMapping, and_, bindparam, delete, exi
 
 from index.records import Floats, KeyKind
 from service.runtime.collection_repository import BESIDE, collection_row, delete_collection, insert_collection
-from service.runtime.model_repository import REENCODED, champion_version, insert_alias_change, point_alias
+from service.runtime.model_repository import (
+    LEARNED_INDEX,
+    REENCODED,
+    champion_version,
+    insert_alias_change,
+    point_alias,
+)
 from service.storage.checked_rows import update_row
 from service.storage.checksums import GOLDEN, crc, with_lower_sum, with_owner_changed
 from service.storage.tables import (
@@ -160,14 +166,23 @@ def set_vectors(connection: Connection, vectors: Iterable[tuple[int, Floats]]) -
         connection.execute(changed, rows)
 
 
-def note_earlier_index(connection: Connection, collection_id: int, language: str, keys: Sequence[str]) -> None:
-    """Note in the lineage of each trained model the index that it learned from, unless it is noted already."""
+def note_learned_index(
+    connection: Connection, collection_id: int, before: Mapping[str, Any], after: Mapping[str, Any]
+) -> set[int]:
+    """Note in the lineage of each trained model the index that it learned from, if that is not the new one.
+
+    before, after: the index of the collection until now, and the new one. Returns the versions that have such a note.
+    """
+    noted = set()
     for version, lineage in _trained(connection, collection_id):
-        if "earlier_index" not in lineage:
-            index = {"earlier_index": {"language": language, "keys": list(keys)}}
-            update_row(
-                connection, "models", {"collection_id": collection_id, "version": version}, {"lineage": lineage | index}
-            )
+        learned = lineage.get(LEARNED_INDEX, before)
+        changed = {name: value for name, value in lineage.items() if name != LEARNED_INDEX}
+        if learned != after:
+            changed[LEARNED_INDEX] = learned
+            noted.add(version)
+        if changed != lineage:
+            update_row(connection, "models", {"collection_id": collection_id, "version": version}, {"lineage": changed})
+    return noted
 
 
 def _trained(connection: Connection, collection_id: int) -> Sequence[Row[int, dict[str, Any]]]:

@@ -25,12 +25,16 @@ class OtherEncoder(SearchError):
 
 @dataclass(frozen=True)
 class Reindexed:
-    """The number of documents, what is indexed now, and the champion, which stays."""
+    """The number of documents, what is indexed now, and the champion, which stays.
+
+    train_again: whether the champion learned from another index than this.
+    """
 
     documents: int
     language: str
     keys: list[str]
     champion: int
+    train_again: bool
 
 
 def reindex(
@@ -46,7 +50,7 @@ def reindex(
     advance(done, total) with numbers of documents. Raises TrainingUnfinished, OtherEncoder and UnreadableRow.
     """
     settings = state.settings.changed(dict(changes))
-    has_keys = set(settings.keys) == set(state.settings.keys)
+    has_keys = settings.kinds == state.settings.kinds
     if has_keys and settings.language == state.settings.language:
         return None
     if state.fingerprint != runtime.encoder.fingerprint:
@@ -67,10 +71,16 @@ def reindex(
             else:
                 before = collection_row(connection, state.id)
                 repository.switch_documents(connection, before, beside, {"settings": asdict(settings)})
-            repository.note_earlier_index(connection, state.id, state.settings.language, state.settings.keys)
+            noted = repository.note_learned_index(connection, state.id, _index(state.settings), _index(settings))
         reload(runtime, state)
     delete_encoded_blocks(runtime.settings.data)
-    return Reindexed(total, settings.language, settings.keys, state.serving.version)
+    champion = state.serving.version
+    return Reindexed(total, settings.language, settings.keys, champion, champion in noted)
+
+
+def _index(settings: CollectionSettings) -> dict[str, Any]:
+    """Return what decides the index of a collection, as the lineage of models has it."""
+    return {"language": settings.language, "keys": sorted(set(settings.keys))}
 
 
 def _written(

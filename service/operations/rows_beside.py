@@ -55,12 +55,12 @@ def write_beside(
 ) -> None:
     """Write every document with keys of these kinds to the collection beside, in the order of arrival.
 
-    A text with a stored vector of the same encoder keeps it. A document that differs from its checksum is encoded too,
-    and stays known as damaged.
+    A text with a stored vector of the same encoder keeps it, and what is new then is encoded here, not on a cluster. A
+    document that differs from its checksum is encoded too, and stays known as damaged. Raises UnreadableRow.
     """
     encoder, keeps = runtime.encoder, state.fingerprint == runtime.encoder.fingerprint
     blocks = EncodedBlocks(runtime.settings.data, encoder, kinds)
-    if runtime.settings.ray_encoders:
+    if runtime.settings.ray_encoders and not keeps:
         _encode_on_cluster(runtime, state, blocks, kinds, advance)
     done = 0
     for found, records in _stored(runtime, state):

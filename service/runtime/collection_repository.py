@@ -42,7 +42,7 @@ OWN_KINDS = frozenset(KeyKind) - {KeyKind.QUERY}
 TOMBSTONE = "/"
 """The first character of the name of a collection that is being deleted. Names from clients do not contain it."""
 BESIDE = f"{TOMBSTONE}reencoding "
-"""The beginning of the name of a collection that `softseek reencode` fills; a number follows."""
+"""The beginning of the name of a collection that `reencode` or `reindex` fills; a number follows."""
 
 
 def insert_collection(
@@ -195,7 +195,8 @@ def indexed_documents(
             words = words_of(DocumentRecord(id, text, title))
             documents.append(IndexedDocument(row, words, own_keys, value, title or "", id, metadata))
     if damaged:
-        log.error("vectors_unreadable", collection=collection_id, documents=len(damaged))
+        unreadable = [document.id for document in documents if document.row in damaged]
+        log.error("vectors_unreadable", collection=collection_id, count=len(unreadable), documents=unreadable[:20])
     return documents
 
 

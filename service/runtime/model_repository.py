@@ -77,6 +77,8 @@ def champion_version(connection: Connection, collection_id: int) -> int:
     return int(connection.execute(wanted).scalar() or 0)
 
 
+LEARNED_INDEX = "learned_index"
+"""What the lineage of a model names language and keys by, if they were others when it learned."""
 REENCODED = "the collection was encoded again with "
 """The beginning of the reason of the change to version 0 by `softseek reencode`. Stored changes are known by it."""
 

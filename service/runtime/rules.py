@@ -53,14 +53,14 @@ class Rulebook:
     def __init__(self, rules: Iterable[Rule] = (), unreadable: Iterable[str] = ()) -> None:
         self.unreadable = frozenset(unreadable)
         self._rules = {rule.id: rule for rule in sorted(rules, key=lambda rule: rule.id)}
-        self._exact: dict[str, list[Rule]] = {}
+        self._by_text: dict[str, list[Rule]] = {}
         self._contains: list[tuple[list[str], Rule]] = []
         near: list[Rule] = []
         for rule in self._rules.values():
             if rule.condition == "contains":
                 self._contains.append((folded(rule.text).split(), rule))
                 continue
-            self._exact.setdefault(as_query_key(rule.text), []).append(rule)  # near itself, however it is corrected
+            self._by_text.setdefault(as_query_key(rule.text), []).append(rule)  # near itself, however it is corrected
             if rule.condition == "near":
                 near.append(rule)
         self._near = near
@@ -99,7 +99,7 @@ class Rulebook:
         """
         found = []
         for text in set(texts):
-            found += self._exact.get(as_query_key(text), [])
+            found += self._by_text.get(as_query_key(text), [])
             words = _words_with_characters(text) if self._contains else []
             found += [rule for wanted, rule in self._contains if _in_order(wanted, words)]
         if self._near:

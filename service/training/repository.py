@@ -6,7 +6,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, Row, and_, func, insert, or_, select, true, union
 
 from index.records import KeyKind
-from service.runtime.model_repository import REENCODED, champion_version
+from service.runtime.model_repository import LEARNED_INDEX, REENCODED, champion_version
 from service.storage.checked_rows import update_row
 from service.storage.database import now
 from service.storage.tables import (
@@ -245,7 +245,7 @@ def documents_at_runs(connection: Connection, collection_id: int) -> list[int]:
     champion = champion_version(connection, collection_id)
     models = select(MODELS.c.version, MODELS.c.lineage).where(MODELS.c.collection_id == collection_id)
     for version, lineage in connection.execute(models):
-        if "earlier_index" in lineage or ("encoder" in lineage and version != champion):
+        if LEARNED_INDEX in lineage or ("encoder" in lineage and version != champion):
             found.pop(lineage.get("training_run"), None)
     return list(found.values())
 

@@ -1,5 +1,6 @@
 """The commands of synonyms, on a data directory and against a server."""
 
+import gzip
 import json
 from pathlib import Path
 
@@ -107,6 +108,7 @@ SOLR = """# what people call a television
 tv, television
 
 flat\\, screen, telly => tv, telly
+[set]\\\\, box => tv
 couch=>sofa
 """
 
@@ -116,27 +118,33 @@ def test_a_file_of_solr_is_imported_and_imported_again_changes_nothing(
 ) -> None:
     (tmp_path / "synonyms.txt").write_text(SOLR)
     stored = run("synonyms", "import", tmp_path / "synonyms.txt", *data)
-    assert stored.out == "4 stored, 0 deleted, 4 in shop\n"
+    assert stored.out == "6 stored, 0 deleted, 6 in shop\n"
     listed = json.loads(run("synonyms", "list", "--json", *data).out)["synonyms"]
     assert sorted((entry["from"] or "", entry["words"]) for entry in listed) == [
         ("", ["tv", "television"]),
+        ("[set]\\", ["tv"]),
+        ("box", ["tv"]),
         ("couch", ["sofa"]),
         ("flat, screen", ["tv", "telly"]),
         ("telly", ["tv"]),
     ]
     assert found(run, "telly", data) == {"tv"}
     again = json.loads(run("synonyms", "import", tmp_path / "synonyms.txt", "--json", *data).out)
-    assert again == {"stored": 4, "deleted": 0, "entries": 4}
+    assert again == {"stored": 6, "deleted": 0, "entries": 6}
 
 
 def test_a_list_is_imported_elsewhere_in_place_of_all_others(
     run: Run, data: tuple[object, ...], tmp_path: Path
 ) -> None:
     run("synonyms", "set", "screens", "--words", "tv,television", *data)
-    (tmp_path / "list.json").write_text(run("synonyms", "list", "--json", *data).out)
+    listed = run("synonyms", "list", "--json", *data).out
+    (tmp_path / "list.json").write_text(listed)
+    (tmp_path / "list.json.gz").write_bytes(gzip.compress(listed.encode("utf-16")))
     run("synonyms", "set", "old", "--words", "sofa,couch", *data)
     done = json.loads(run("synonyms", "import", tmp_path / "list.json", "--replace-all", "--json", *data).out)
     assert done == {"stored": 1, "deleted": 1, "entries": 1}
+    again = json.loads(run("synonyms", "import", tmp_path / "list.json.gz", "--json", *data).out)
+    assert again == {"stored": 1, "deleted": 0, "entries": 1}
     (tmp_path / "lines.jsonl").write_text('{"id": "a", "words": ["x", "y"]}\n\n{"words": ["q"], "from": "r"}\n')
     assert json.loads(run("synonyms", "import", tmp_path / "lines.jsonl", "--json", *data).out)["entries"] == 3
     (tmp_path / "array.json").write_text('[{"id": "a", "words": ["x", "z"]}]')
@@ -156,6 +164,18 @@ def test_a_list_is_imported_elsewhere_in_place_of_all_others(
         ("a.txt", "tv, television\n\nTV, tv\n", ["invalid_request", "line 3: ", "at least two different words"]),
         ("a.jsonl", '{"words": ["x", "y"]}\n[]\n', ["line 2: "]),
         ("a.json", '{"synonyms": [{"words": ["x", "y"]}, 7]}', ["item 2: not an object"]),
+        ("a.json", '[{"id": ["a"], "words": ["x", "y"]}]', ["item 1: the id is no text"]),
+        (
+            "a.jsonl",
+            '{"id": "a", "words": ["x", "y"]}\n{"id": "a", "words": ["p", "q"]}',
+            ["line 2: the id is repeated"],
+        ),
+        ("a.txt", "# nothing\n", ["a.txt: has no synonyms"]),
+        ("a.json", '{"synonyms": []}', ["a.json: has no synonyms"]),
+        ("a.txt", ",".join(f"w{n}" for n in range(51)), ["line 1: has more than 50 words"]),
+        ("a.txt", ",".join(f"w{n}" for n in range(10_001)) + " => tv", ["has more than 10000 entries"]),
+        ("a.txt", "tv" * 5_000_000, ["has more than 8388608 bytes"]),
+        ("a.txt.gz", b"\x1f\x8bno gzip", ["a.txt.gz: "]),
         ("a.jsonl", '{"words": ["x", "y"]}\n{"word": ["x"]}\n', ["invalid_request", "line 2/word"]),
     ],
 )

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from fastapi.testclient import TestClient
@@ -15,7 +16,7 @@ from fastapi.testclient import TestClient
 from index.encoding.hashing_encoder import HashingEncoder
 from service.app import create_app
 from service.cli import main
-from service.operations import reencoding_repository
+from service.operations import reencoding_repository, rows_beside
 from service.operations.health import diagnose
 from service.operations.reindexing import OtherEncoder, Reindexed, reindex
 from service.operations.retention import forget_old_feedback
@@ -26,6 +27,7 @@ from service.storage.database import rfc3339
 from service.storage.unreadable_rows import UnreadableRow
 from service.training import from_documents
 from tests.service.client import CollectionClient, create, event, good, opened, problem, runtime_of
+from tests.service.test_unreadable_rows import damage
 
 pytestmark = pytest.mark.usefixtures("forked_training")
 
@@ -70,8 +72,8 @@ def data(trained: Path, tmp_path: Path) -> Path:
 
 
 @contextmanager
-def running(data: Path, encoder: HashingEncoder | None = None) -> Iterator[Runtime]:
-    settings = Settings(encoder="hashing", data=data, log_level="warning")
+def running(data: Path, encoder: HashingEncoder | None = None, **more: Any) -> Iterator[Runtime]:
+    settings = Settings(encoder="hashing", data=data, log_level="warning", **more)
     runtime = Runtime.open(settings, encoder or HashingEncoder())
     try:
         yield runtime
@@ -103,7 +105,7 @@ def test_sentence_keys_are_added_and_only_they_are_encoded(data: Path, encoded: 
     steps: list[tuple[int, int]] = []
     with running(data) as runtime:
         done = reindex(runtime, runtime.collection("town"), {"keys": ALL}, lambda *step: steps.append(step))
-        assert done == Reindexed(documents=30, language="english", keys=ALL, champion=1)
+        assert done == Reindexed(documents=30, language="english", keys=ALL, champion=1, train_again=True)
         assert steps[-1] == (30, 30)
         assert sorted(encoded) == sorted(house(n)["text"] for n in range(30)), "titles and passages keep their vectors"
         assert reindex(runtime, runtime.collection("town"), {"keys": ALL[::-1]}) is None
@@ -146,6 +148,7 @@ def test_forms_of_words_are_found_in_the_new_language(data: Path) -> None:
         assert town.search("Häuser", mode="words")["hits"] == []
         fixed = problem(town.client.put(town.path, json={"language": "german"}), 409, "setting_is_fixed")
         assert "softseek reindex town" in fixed["detail"]
+        good(town.client.put(town.path, json={"keys": ["passage", "title"]}))  # the same kinds in another order
     with running(data) as runtime:
         reindex(runtime, runtime.collection("town"), {"language": "german"})
     with served(data) as town:
@@ -213,11 +216,11 @@ DAMAGE = {
 
 
 @pytest.mark.sqlite
-@pytest.mark.parametrize("damage", DAMAGE.values(), ids=DAMAGE)
-def test_a_document_with_an_unreadable_vector_is_found_by_words_until_it_is_repaired(data: Path, damage: str) -> None:
+@pytest.mark.parametrize("statement", DAMAGE.values(), ids=DAMAGE)
+def test_a_document_with_an_unreadable_vector_is_found_by_words_until_repair(data: Path, statement: str) -> None:
     with running(data) as runtime, runtime.database.write() as connection:
         id = connection.exec_driver_sql("SELECT id FROM documents WHERE row = 8").scalar_one()
-        assert connection.exec_driver_sql(damage).rowcount == 1
+        assert connection.exec_driver_sql(statement).rowcount == 1
     with running(data) as runtime:
         assert reindex(runtime, runtime.collection("town"), {"language": "german"}) is not None
     with served(data) as town:
@@ -262,6 +265,22 @@ def test_missing_changes_stay_missing(data: Path, changes: dict[str, Any]) -> No
         assert runtime.collection("town").missing_changes == 2
 
 
+@pytest.mark.sqlite
+def test_a_past_query_without_its_document_stays_damaged_and_hinders_nothing(data: Path) -> None:
+    missing = "SELECT count(*) FROM keys WHERE kind = 3 AND document_row NOT IN (SELECT row FROM documents)"
+    damage(data, "UPDATE keys SET document_row = 9999 WHERE id = (SELECT min(id) FROM keys WHERE kind = 3)")
+    with running(data) as runtime:
+        reindex(runtime, runtime.collection("town"), {"keys": ALL})
+        with runtime.database.read() as connection:
+            assert connection.exec_driver_sql(missing).scalar_one() == 1
+
+
+def test_a_cluster_encodes_nothing(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rows_beside, "_encode_on_cluster", Mock(side_effect=AssertionError))
+    with running(data, ray_encoders=1) as runtime:
+        assert reindex(runtime, runtime.collection("town"), {"keys": ALL}) is not None
+
+
 def test_a_model_of_the_documents_is_made_again_for_the_new_index(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(from_documents, "MIN_DOCUMENTS", 30)
 
@@ -279,11 +298,16 @@ def test_a_model_of_the_documents_is_made_again_for_the_new_index(data: Path, mo
         reindex(runtime, runtime.collection("town"), {"language": "german"})
     with served(data) as town:
         assert reason(town) is not None
-        assert town.get(f"models/{model}")["lineage"]["earlier_index"] == {
+        assert town.get(f"models/{model}")["lineage"]["learned_index"] == {
             "language": "english",
-            "keys": ["title", "passage"],
+            "keys": ["passage", "title"],
         }
         town.train(learn_from="documents")
+        assert reason(town) is None
+    with running(data) as runtime:
+        reindex(runtime, runtime.collection("town"), {"language": "english"})
+    with served(data) as town:
+        assert "learned_index" not in town.get(f"models/{model}")["lineage"]
         assert reason(town) is None
 
 
@@ -314,11 +338,13 @@ def test_the_command_says_what_it_did(command: Command) -> None:
     assert "town is indexed like that already" in command("town", "--keys", "passage,title")[0]
     out, _ = command("town", "--language", "german", "--keys", "title,passage,sentence")
     assert "town: 30 documents, language german, keys title,passage,sentence" in out
-    assert "model 1 learned from the earlier index and still serves: train again" in out
+    assert "model 1 learned from another index and still serves: train again" in out
     done = json.loads(command("town", "--language", "english", "--json")[0])
     assert done == {
         "collection": "town",
         "changed": True,
-        "done": {"documents": 30, "language": "english", "keys": ALL, "champion": 1},
+        "done": {"documents": 30, "language": "english", "keys": ALL, "champion": 1, "train_again": True},
     }
     assert json.loads(command("town", "--language", "english", "--json")[0])["done"] is None
+    out, _ = command("town", "--keys", "title,passage,title")
+    assert out == "town: 30 documents, language english, keys title,passage\n", "as model 1 learned"
