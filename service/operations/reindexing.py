@@ -60,9 +60,11 @@ def reindex(
     with runtime.database.read() as connection:
         require_no_training(connection, state)
         total = repository.document_count(connection, state.id)
+    beside = None
     if has_keys:
         require_readable(runtime, state)
-    beside = None if has_keys else _written(runtime, state, settings, lambda done: advance(done, total))
+    else:
+        beside = _written(runtime, state, settings, lambda done: advance(done, total))
     with state.lock:
         with runtime.database.write() as connection:
             if beside is None:
