@@ -220,7 +220,8 @@ class Importer:
             raise Unfit("a rule is not as documented, or lacks the vector of its text")
         store = GenerationStore(index_directory(self._data, row["id"]), row["dim"], language)
         try:
-            store.apply(row["documents_watermark"], indexed_documents(connection, row["id"]))
+            documents = indexed_documents(connection, row["id"], needs_vectors=True)
+            store.apply(row["documents_watermark"], documents)
             store.remember(row["watermark"], memory_keys(connection, row))
             store.save(language, row["documents_watermark"])  # the index that is opened after the commit
         finally:

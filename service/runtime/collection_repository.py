@@ -158,12 +158,12 @@ def require_collection(connection: Connection, collection_id: int) -> None:
 
 
 def indexed_documents(
-    connection: Connection, collection_id: int, rows: Sequence[int] | None = None
+    connection: Connection, collection_id: int, rows: Sequence[int] | None = None, *, needs_vectors: bool = False
 ) -> list[IndexedDocument]:
     """Return the documents of a collection with their own keys and values, in the order of rows.
 
     rows: only these documents, at most PART_SIZE; None: all. A document with a vector that cannot be read has none,
-    like one that is not encoded yet: `doctor` names it. Raises UnreadableRow.
+    like one that is not encoded yet: `doctor` names it. needs_vectors: such a vector is an error. Raises UnreadableRow.
     """
     dim = connection.execute(select(COLLECTIONS.c.dim).where(COLLECTIONS.c.id == collection_id)).scalar_one_or_none()
     keys: dict[int, list[Key]] = {}
@@ -194,6 +194,8 @@ def indexed_documents(
             own_keys, value = ([], None) if row in damaged else (keys.get(row, []), value)
             words = words_of(DocumentRecord(id, text, title))
             documents.append(IndexedDocument(row, words, own_keys, value, title or "", id, metadata))
+    if damaged and needs_vectors:
+        raise UnreadableRow("keys or values")
     if damaged:
         unreadable = [document.id for document in documents if document.row in damaged]
         log.error("vectors_unreadable", collection=collection_id, count=len(unreadable), documents=unreadable[:20])
