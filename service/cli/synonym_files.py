@@ -61,7 +61,7 @@ def read_synonyms(path: Path) -> Entries:
     for one in found:
         if isinstance(one, Fault):
             continue
-        id = one.value.get("id", _made_id(one.value))
+        id = one.value["id"] if "id" in one.value else _made_id(one.value)
         if not isinstance(id, str) or ("id" in one.value and id in entries):
             faults.append(f"{unit} {one.number}: the id is {'repeated' if isinstance(id, str) else 'no text'}")
         else:
@@ -103,7 +103,7 @@ def _read_text(text: str) -> Iterator[Record | Fault]:
 
     In Solr, `a => c` leaves a out; here a search for a finds both. A comma behind a backslash is a part of the word.
     """
-    for number, line in enumerate(text.splitlines(), 1):
+    for number, line in enumerate(text.split("\n"), 1):
         if not line.strip() or line.lstrip().startswith("#"):
             continue
         if re.search("[\ud800-\udfff]", line):

@@ -5,7 +5,11 @@ import json
 from pathlib import Path
 
 import pytest
+from pydantic import ValidationError
 
+from service.cli import synonym_files
+from service.collections.synonyms import MAX_SYNONYMS, SynonymsIn
+from service.http.requests import MAX_BODY_BYTES
 from tests.service.client import create, opened
 from tests.service.test_cli import Fake, Run, fake, problem, run
 
@@ -152,6 +156,13 @@ def test_a_list_is_imported_elsewhere_in_place_of_all_others(
     assert json.loads(run("synonyms", "get", "a", "--json", *data).out)["words"] == ["x", "z"]
 
 
+def test_the_bounds_of_a_file_are_those_of_the_service() -> None:
+    assert (synonym_files.MOST_BYTES, synonym_files.MOST_ENTRIES) == (MAX_BODY_BYTES, MAX_SYNONYMS)
+    SynonymsIn(words=[f"w{n}" for n in range(synonym_files.MOST_WORDS)])
+    with pytest.raises(ValidationError, match="at most 50"):
+        SynonymsIn(words=[f"w{n}" for n in range(synonym_files.MOST_WORDS + 1)])
+
+
 @pytest.mark.parametrize(
     ("name", "text", "said"),
     [
@@ -161,6 +172,7 @@ def test_a_list_is_imported_elsewhere_in_place_of_all_others(
             ["3 faulty", "line 2: expected", "line 3:", "line 4:"],
         ),
         ("a.txt", b"tv, \xff\n", ["line 1: not UTF-8"]),
+        ("a.txt", "tv,\u2028telly\r\nalone\r\n", ["line 2: expected"]),
         ("a.txt", "tv, television\n\nTV, tv\n", ["invalid_request", "line 3: ", "at least two different words"]),
         ("a.jsonl", '{"words": ["x", "y"]}\n[]\n', ["line 2: "]),
         ("a.json", '{"synonyms": [{"words": ["x", "y"]}, 7]}', ["item 2: not an object"]),

@@ -63,8 +63,8 @@ def data(trained: Path, tmp_path: Path) -> Path:
 
 
 @contextmanager
-def running(data: Path, encoder: HashingEncoder = WIDE) -> Iterator[Runtime]:
-    runtime = Runtime.open(Settings(encoder="hashing", data=data, log_level="warning"), encoder)
+def running(data: Path, encoder: HashingEncoder = WIDE, **settings: Any) -> Iterator[Runtime]:
+    runtime = Runtime.open(Settings(encoder="hashing", data=data, log_level="warning", **settings), encoder)
     try:
         yield runtime
     finally:

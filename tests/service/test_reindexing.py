@@ -6,6 +6,7 @@ import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
@@ -21,11 +22,10 @@ from service.operations.health import diagnose
 from service.operations.reindexing import OtherEncoder, Reindexed, reindex
 from service.operations.retention import forget_old_feedback
 from service.operations.rows_beside import TrainingUnfinished
-from service.runtime.runtime import Runtime
-from service.settings import Settings
 from service.storage.database import rfc3339
 from service.storage.unreadable_rows import UnreadableRow
 from service.training import from_documents
+from tests.service import test_reencoding as reencoding
 from tests.service.client import CollectionClient, create, event, good, opened, problem, runtime_of
 from tests.service.test_unreadable_rows import damage
 
@@ -35,6 +35,7 @@ ALL = ["title", "passage", "sentence"]
 QUERIES = ("Häuser am See", "das Haus", "house number 7", "kleine Boote", "The Lucky House")
 
 Command = Callable[..., tuple[str, str]]
+running = partial(reencoding.running, encoder=HashingEncoder())
 
 
 def house(n: int) -> dict[str, Any]:
@@ -69,16 +70,6 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def data(trained: Path, tmp_path: Path) -> Path:
     """A copy of the data directory, for a single test."""
     return shutil.copytree(trained, tmp_path / "data")
-
-
-@contextmanager
-def running(data: Path, encoder: HashingEncoder | None = None, **more: Any) -> Iterator[Runtime]:
-    settings = Settings(encoder="hashing", data=data, log_level="warning", **more)
-    runtime = Runtime.open(settings, encoder or HashingEncoder())
-    try:
-        yield runtime
-    finally:
-        runtime.close()
 
 
 @contextmanager
@@ -197,7 +188,7 @@ def test_an_interruption_before_the_switch_changes_nothing(data: Path, monkeypat
 
 
 def test_an_unfinished_run_and_another_encoder_are_refused(data: Path) -> None:
-    with running(data, HashingEncoder(dim=96)) as runtime, pytest.raises(OtherEncoder, match="another encoder"):
+    with running(data, encoder=HashingEncoder(dim=96)) as runtime, pytest.raises(OtherEncoder, match="another encoder"):
         reindex(runtime, runtime.collection("town"), {"keys": ALL})
     with running(data) as runtime:
         with runtime.database.write() as connection:
