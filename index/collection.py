@@ -225,7 +225,8 @@ class Collection:
     ) -> dict[str, float]:
         """Return the mean of each measure over the queries of qrels (query text -> document id -> grade).
 
-        The memory of a query's own judgments is left out.
+        The memory of a query's own judgments is left out. Raises InvalidArgument for another measure, and for a grade
+        that is not a whole number.
         """
         from index.evaluation.measures import measure_run
 

@@ -1,6 +1,7 @@
 """Measures of ranked lists against judgments, with ir-measures. A judged query without results has the value zero."""
 
 from collections.abc import Mapping, Sequence
+from numbers import Real
 
 import ir_measures
 from ir_measures.providers import FallbackProvider
@@ -44,9 +45,11 @@ def parse_measure(name: str) -> ir_measures.Measure:
 def measure_run(run: Run, qrels: Qrels, names: Sequence[str] = DEFAULT_MEASURES) -> dict[str, dict[str, float]]:
     """Return measure -> query -> value, for every query of qrels that has a relevant document.
 
-    Only the order of the run counts: scores are made from the ranks, so there are no ties.
+    Only the order of the run counts: scores are made from the ranks, so there are no ties. Raises InvalidArgument for a
+    grade that is not a whole number of at most 31 bits.
     """
-    judged = {query: dict(grades) for query, grades in qrels.items() if any(grade > 0 for grade in grades.values())}
+    whole = {query: {document: _whole(grade) for document, grade in of.items()} for query, of in qrels.items()}
+    judged = {query: grades for query, grades in whole.items() if any(grade > 0 for grade in grades.values())}
     measures = {name: parse_measure(name) for name in names}
     values = {name: dict.fromkeys(judged, 0.0) for name in names}
     if not judged:
@@ -60,6 +63,13 @@ def measure_run(run: Run, qrels: Qrels, names: Sequence[str] = DEFAULT_MEASURES)
         for name in (name for name, measure in measures.items() if measure == metric.measure):
             values[name][metric.query_id] = float(metric.value)
     return values
+
+
+def _whole(grade: object) -> int:
+    """Return a grade as the integer that pytrec-eval takes. Raises InvalidArgument."""
+    if isinstance(grade, Real) and (number := float(grade)).is_integer() and abs(number) <= MOST:
+        return int(number)
+    raise InvalidArgument(f"a grade is {grade!r}; a measure takes whole numbers up to {MOST}")
 
 
 def compare_runs(a: Run, b: Run, qrels: Qrels, names: Sequence[str] = DEFAULT_MEASURES) -> dict[str, Comparison]:

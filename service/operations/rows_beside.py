@@ -133,4 +133,4 @@ def reload(runtime: Runtime, state: CollectionState) -> None:
     with runtime.database.read() as connection:
         row: Any = collection_row(connection, state.id)
     state.mark(row["watermark"])  # changes that are missing stay missing
-    runtime.open_collection(row)
+    runtime.open_collection(row, has_index=False)

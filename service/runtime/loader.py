@@ -89,10 +89,13 @@ def index_directory(data: Path, collection_id: int) -> Path:
     return data / "indexes" / str(collection_id)
 
 
-def load_collection(database: Database, row: RowMapping, data: Path, sheltered: bool = True) -> CollectionState:
+def load_collection(
+    database: Database, row: RowMapping, data: Path, sheltered: bool = True, has_index: bool = True
+) -> CollectionState:
     """Return the state of a stored collection. A missing, outdated or damaged index is rebuilt.
 
-    sheltered: whether a full disk lets the index lie in a temporary folder. Raises UnreadableRow.
+    sheltered: whether a full disk lets the index lie in a temporary folder. has_index: whether a missing
+    index is damage, which is logged. Raises UnreadableRow.
     """
     directory = index_directory(data, row["id"])
     language, watermark = row["settings"]["language"], row["documents_watermark"]
@@ -102,7 +105,7 @@ def load_collection(database: Database, row: RowMapping, data: Path, sheltered: 
             store = GenerationStore.open(directory, row["dim"], language, watermark)
             saved = watermark
         except DamagedFile as damage:
-            if watermark:
+            if watermark and has_index:
                 log.warning("index_rebuilt", collection=row["name"], reason=str(damage))
             shelter, store = _rebuilt(connection, row, directory, sheltered)
             saved = -1

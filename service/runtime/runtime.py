@@ -200,12 +200,13 @@ class Runtime(SearchRuntime):
             self._watermarks.write(state.id, 0)  # the number may be of a collection that the database has lost
             return self._adopted(state)
 
-    def open_collection(self, row: RowMapping, new: bool = False) -> CollectionState:
+    def open_collection(self, row: RowMapping, new: bool = False, has_index: bool = True) -> CollectionState:
         """Load a stored collection and make it available under its name, in place of an earlier state.
 
-        new: whether the collection has just been stored: an earlier watermark of its number is of another.
+        new: whether the collection has just been stored: an earlier watermark of its number is of another. has_index:
+        as in `load_collection`.
         """
-        state = load_collection(self.database, row, self.settings.data)
+        state = load_collection(self.database, row, self.settings.data, has_index=has_index)
         if new:
             self._watermarks.write(state.id, 0)
         return self._adopted(state)

@@ -13,6 +13,7 @@ from unittest.mock import Mock
 
 import pytest
 from fastapi.testclient import TestClient
+from structlog.testing import capture_logs
 
 from index.encoding.hashing_encoder import HashingEncoder
 from service.app import create_app
@@ -94,12 +95,13 @@ def encoded(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 def test_sentence_keys_are_added_and_only_they_are_encoded(data: Path, encoded: list[str]) -> None:
     steps: list[tuple[int, int]] = []
-    with running(data) as runtime:
+    with running(data) as runtime, capture_logs() as log:
         done = reindex(runtime, runtime.collection("town"), {"keys": ALL}, lambda *step: steps.append(step))
         assert done == Reindexed(documents=30, language="english", keys=ALL, champion=1, train_again=True)
         assert steps[-1] == (30, 30)
         assert sorted(encoded) == sorted(house(n)["text"] for n in range(30)), "titles and passages keep their vectors"
         assert reindex(runtime, runtime.collection("town"), {"keys": ALL[::-1]}) is None
+    assert log == [], "nothing was damaged"
     with served(data) as town:
         counts = town.get()["counts"]
         assert (counts["keys"]["title"], counts["keys"]["passage"], counts["keys"]["sentence"]) == (30, 30, 30)

@@ -1,7 +1,11 @@
 """Measures agree with a calculation by hand, and every judged query is measured."""
 
+import math
+import re
 from math import log2
+from typing import Any
 
+import numpy as np
 import pytest
 
 from index.errors import InvalidArgument
@@ -92,3 +96,15 @@ def test_two_runs_are_compared_on_every_measure_query_by_query() -> None:
     assert (comparisons["RR"].a, comparisons["RR"].b) == (0.5, 0.75)
     assert (comparisons["R@1"].a, comparisons["R@1"].b) == (0.5, 0.5)
     assert comparisons["RR"].queries == 2
+
+
+@pytest.mark.parametrize("grade", [1.5, math.nan, 2**31, "2", None])
+def test_a_grade_that_no_measure_takes_is_named_in_the_error(grade: Any) -> None:
+    with pytest.raises(InvalidArgument, match=re.escape(repr(grade))):
+        measure_run({"q": ["a"]}, {"q": {"a": 1, "b": grade}})
+
+
+@pytest.mark.parametrize("grade", [2.0, np.int64(2), np.float32(2)])
+def test_a_whole_grade_of_another_type_counts_like_the_integer(grade: Any) -> None:
+    run = {"q": ["b", "a"]}
+    assert measure_run(run, {"q": {"a": grade, "b": 1}}) == measure_run(run, {"q": {"a": 2, "b": 1}})
