@@ -1,12 +1,13 @@
 """The error of estimates of position bias, by estimator, on simulated logs with a known bias.
 
-    python -m benchmarks.examination --out benchmarks/results/examination.json
+    python -m benchmarks.examination --memory 2 --out benchmarks/results/examination.json
 
-Queries repeat by Zipf's law, relevant documents mostly have high ranks, and in a share of the lists documents change
-ranks. The estimators are in index/learning/click_model.py: `harvest on EM`, which training uses, is `harvest` with EM
-as its prior; `harvest` has the assumed curve as its prior; `EM` fits the position-based model; `assumed` is the
-assumed curve itself. The figure is the mean over ranks 2 to 10 of |log estimate - log truth|: .1 is an error of one
-tenth.
+Queries repeat by Zipf's law, relevant documents mostly have high ranks, in a share of the lists documents change ranks,
+and with `--memory` a clicked document rises by so many ranks at most in the later lists of its query. `contrasts`,
+which training uses, is in index/learning/examination.py. The others take positions as independent of earlier clicks:
+`harvest` compares the clicks on a document at its positions, with EM as its prior (Agarwal et al. 2019); `EM` fits the
+position-based model (Wang et al. 2018); `assumed` is the assumed curve itself. The figure is the mean over ranks 2 to
+10 of |log estimate - log truth|: .1 is an error of one tenth.
 """
 
 import argparse
@@ -16,13 +17,15 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.examination_peers import expectation_maximisation, harvest
 from benchmarks.result_file import add_out, publish
 from benchmarks.simulator import SEVERITIES, Searchers, attraction, clicked, examination
-from index.learning.click_model import count_clicks, estimate_examination, expectation_maximisation, harvest
+from index.learning.click_model import count_clicks, estimate_examination
+from index.learning.examination import add_showing, contrasts_of
 from index.learning.examples import Feedback
 from index.memory.click_worth import ASSUMED_CURVE
 
-ESTIMATORS = ("harvest on EM", "harvest", "EM", "assumed")
+ESTIMATORS = ("contrasts", "harvest", "EM", "assumed")
 PLACES = 10
 SHUFFLE = 2.0
 
@@ -32,6 +35,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--impressions", default="1000,10000,100000")
     parser.add_argument("--shuffled", type=float, default=0.3, help="share of lists in which documents change ranks")
+    parser.add_argument("--memory", type=float, default=0.0, help="ranks that a clicked document rises, at most")
     parser.add_argument("--seeds", type=int, default=4, help="number of logs; a figure is their mean")
     add_out(parser)
     options = parser.parse_args()
@@ -41,13 +45,15 @@ def main() -> None:
     rows = []
     for size in map(int, options.impressions.split(",")):
         for eta in SEVERITIES:
-            logs = [log(size, Searchers(eta=eta), options.shuffled, seed) for seed in range(options.seeds)]
+            logs = [
+                log(size, Searchers(eta=eta), options.shuffled, seed, options.memory) for seed in range(options.seeds)
+            ]
             started = time.perf_counter()
             for one in logs:
                 estimate_examination(one)
             seconds = round((time.perf_counter() - started) / len(logs), 2)
             errors = np.mean([errors_of(one, eta) for one in logs], axis=0).round(3).tolist()
-            row = {"impressions": size, "shuffled": options.shuffled, "eta": eta}
+            row = {"impressions": size, "shuffled": options.shuffled, "memory": options.memory, "eta": eta}
             rows.append(row | dict(zip(ESTIMATORS, errors, strict=True)) | {"seconds": seconds})
             table.add_row(str(size), str(eta), *(f"{one:.3f}" for one in errors), str(seconds))
     Console(width=120).print(table)
@@ -58,30 +64,45 @@ def errors_of(feedback: list[Feedback], eta: float) -> list[float]:
     """Return the mean |log curve - log truth| over ranks 2 to PLACES of each of ESTIMATORS."""
     counts = count_clicks(feedback)
     maximised = expectation_maximisation(counts)
-    curves = (harvest(counts, maximised), harvest(counts), maximised, ASSUMED_CURVE)
+    curves = (estimate_examination(feedback).curve, harvest(counts, maximised), maximised, ASSUMED_CURVE)
     truth = np.log(examination(eta, PLACES)[1:])
     return [float(np.abs(np.log(curve[1:PLACES]) - truth).mean()) for curve in curves]
 
 
-def log(size: int, searchers: Searchers, shuffled: float, seed: int) -> list[Feedback]:
-    """Return the feedback of `size` lists of PLACES documents; the number of queries is a twentieth of `size`."""
+def log(size: int, searchers: Searchers, shuffled: float, seed: int, memory: float = 0.0) -> list[Feedback]:
+    """Return the feedback of `size` lists of PLACES documents; the number of queries is a twentieth of `size`.
+
+    memory: ranks that the document with the most clicks of its query rises, and others by n / (1 + n) of them with n
+    clicks less one for each click that it has more, as they weigh in the memory of a search.
+    """
     random = np.random.default_rng(seed)
     queries = max(20, size // 20)
     popularity = 1 / np.arange(1, queries + 1)
     grades = (random.random((queries, PLACES)) < np.linspace(0.4, 0.05, PLACES)).astype(np.int64)
-    shown: dict[int, dict[int, dict[int, int]]] = {}
-    clicks: dict[int, dict[int, dict[int, int]]] = {}
+    counts: dict[int, dict[int, dict[int, tuple[int, int]]]] = {}
+    sums: dict[int, dict[tuple[int, int], float]] = {}
     for query in random.choice(queries, size, p=popularity / popularity.sum()).tolist():
+        of_query, of_sums = counts.setdefault(query, {}), sums.setdefault(query, {})
         ranks = np.arange(PLACES) + (SHUFFLE * random.normal(size=PLACES) if random.random() < shuffled else 0)
-        order = np.argsort(ranks, kind="stable")
+        times = np.asarray([sum(hits for _, hits in of_query.get(row, {}).values()) for row in range(PLACES)])
+        relative = times / (1 + times.max() - times)
+        order = np.argsort(ranks - memory * relative / (1 + relative), kind="stable")
         hit = clicked(searchers, attraction(searchers, grades[query][order], 1), random)
         for place, row in enumerate(order.tolist(), 1):
-            for counts, add in ((shown, 1), (clicks, int(hit[place - 1]))):
-                at = counts.setdefault(query, {}).setdefault(row, {})
-                at[place] = at.get(place, 0) + add
-    none = np.zeros(1, np.float32)
-    acted = [query for query in sorted(shown) if any(sum(at.values()) for at in clicks[query].values())]
-    return [Feedback(str(query), "", none, {}, shown[query], clicks[query]) for query in acted]
+            at = of_query.setdefault(row, {})
+            if at:
+                add_showing(of_sums, at, place, bool(hit[place - 1]))
+            shown, hits = at.get(place, (0, 0))
+            at[place] = (shown + 1, hits + int(hit[place - 1]))
+    return [_feedback(query, counts[query], sums[query]) for query in sorted(counts)]
+
+
+def _feedback(
+    query: int, counts: dict[int, dict[int, tuple[int, int]]], sums: dict[tuple[int, int], float]
+) -> Feedback:
+    shown = {row: {place: one[0] for place, one in at.items()} for row, at in counts.items()}
+    clicks = {row: {place: one[1] for place, one in at.items()} for row, at in counts.items()}
+    return Feedback(str(query), "", np.zeros(1, np.float32), {}, shown, clicks, contrasts=contrasts_of(sums))
 
 
 if __name__ == "__main__":

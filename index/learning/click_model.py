@@ -1,10 +1,8 @@
 """The click model of a log: the examination of each position, and the relevance grade of each document for a query.
 
-Sees counts of impressions and clicks, never lists, events or models. An impression is one document shown at one
-position of a list. The model is the position-based model: a document n at position p is clicked with probability
-examination_p x attraction_n (Craswell et al. 2008; Chuklin et al. 2015). A document that the same query shows at two
-positions has the same attraction at both, so its clicks identify the examination. Such swaps occur naturally, from
-added documents, new models and memory (Agarwal et al. 2019).
+Sees counts and contrasts of impressions and clicks, never lists, events or models. An impression is one document shown
+at one position of a list. The model is the position-based model: a document n at position p is clicked with probability
+examination_p x attraction_n (Craswell et al. 2008; Chuklin et al. 2015).
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,23 +11,13 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import isotonic_regression, minimize
 from scipy.special import expit
 
+from index.learning.examination import examination_curve
 from index.learning.examples import MAX_SILENT, Feedback, expected_examinations, hash_of
 from index.memory.click_worth import ASSUMED_CURVE, POSITIONS
 from index.records import Floats, Ints
 
-ENOUGH_CLICKS = 100
-"""Least number of clicks for an estimate: in the log for EM, on documents that changed positions for `harvest`."""
-PRIOR_CLICKS = 30.0
-"""Weight of the prior curve in `harvest`, in clicks. It determines the curve where the log has no clicks."""
-ATTRACTION_PRIOR = (1.0, 4.0)
-"""Beta prior of an attraction in EM: pseudo-counts of clicks and of examinations without a click."""
-PRIOR_IMPRESSIONS = 5.0
-"""Weight of the assumed curve in EM, in impressions per position. A position without clicks keeps some examination."""
-STEPS = 200
-"""EM iterations for the examination curve."""
 LEAST_EXAMINATION = 0.05
 """Least examination of an impression in grading, so that a single click at a deep position is weak evidence."""
 PRIOR_EXAMINATIONS = 1.0
@@ -75,7 +63,7 @@ class Examination:
 
     curve: Floats
     method: str
-    """`harvest`; `em` if too few documents changed positions; `assumed` if the log has too few clicks."""
+    """`estimated`, or `assumed` if no document with a click changed positions."""
     pairs: int
     """Pairs of query and document that changed positions and were clicked."""
     pair_clicks: int
@@ -159,84 +147,13 @@ def count_clicks(feedback: Iterable[Feedback]) -> ClickCounts:
     return ClickCounts(keys[:, 0], keys[:, 1], counts[:, 0], counts[:, 1])
 
 
-def estimate_examination(feedback: Iterable[Feedback]) -> Examination:
-    """Return the examination of a log.
-
-    With fewer than ENOUGH_CLICKS clicks, it is the assumed curve. With fewer than ENOUGH_CLICKS clicks on documents
-    that changed positions, it is the EM estimate, which is overconfident if documents keep their positions. Otherwise
-    it is the estimate of `harvest`, with the EM curve as the prior.
-    """
+def estimate_examination(feedback: Sequence[Feedback]) -> Examination:
+    """Return the examination of a log (`examination_curve`): the assumed one if no document changed positions."""
     counts = count_clicks(feedback)
     swapped = counts.swapped()
     facts = (len(np.unique(swapped.pair)), int(swapped.clicks.sum()), int(counts.clicks.sum()))
-    if counts.clicks.sum() < ENOUGH_CLICKS:
-        return Examination(ASSUMED_CURVE, "assumed", *facts)
-    prior = expectation_maximisation(counts)
-    if swapped.clicks.sum() < ENOUGH_CLICKS:
-        return Examination(prior, "em", *facts)
-    return Examination(harvest(swapped, prior), "harvest", *facts)
-
-
-def expectation_maximisation(counts: ClickCounts, steps: int = STEPS) -> Floats:
-    """Return the curve (POSITIONS,) by EM of the position-based model with a Beta prior on attraction.
-
-    Wang et al. 2018, section 4, without their regression: each pair has its own attraction. Below the last shown
-    position the curve falls as the assumed curve does.
-    """
-    pair, rank, shown, clicks = counts.pair, counts.rank, counts.shown, counts.clicks
-    passed, pairs = shown - clicks, int(pair.max(initial=-1)) + 1
-    prior_clicks, prior_passes = ATTRACTION_PRIOR
-    curve, attraction = ASSUMED_CURVE.astype(np.float64), np.full(pairs, prior_clicks / (prior_clicks + prior_passes))
-    rank_shown, pair_shown = _sums(rank, shown, POSITIONS), _sums(pair, shown, pairs)
-    for _ in range(steps):
-        examined, attracted = curve[rank], attraction[pair]
-        missed = passed / np.maximum(1 - examined * attracted, 1e-12)
-        rank_examined = _sums(rank, clicks + missed * examined * (1 - attracted), POSITIONS)
-        pair_attracted = _sums(pair, clicks + missed * attracted * (1 - examined), pairs)
-        curve = (rank_examined + PRIOR_IMPRESSIONS * ASSUMED_CURVE) / (rank_shown + PRIOR_IMPRESSIONS)
-        attraction = (pair_attracted + prior_clicks) / (pair_shown + prior_clicks + prior_passes)
-    last = int(rank.max(initial=0))
-    curve[last + 1 :] = curve[last] * ASSUMED_CURVE[last + 1 :] / ASSUMED_CURVE[last]
-    return non_increasing(curve, _sums(rank, clicks, POSITIONS) + ASSUMED_CURVE)
-
-
-def harvest(counts: ClickCounts, prior: Floats = ASSUMED_CURVE, prior_clicks: float = PRIOR_CLICKS) -> Floats:
-    """Return the examination curve (POSITIONS,) from documents shown at several positions.
-
-    Given the number of clicks on a pair, the clicks are distributed over its positions in proportion to shown x
-    examination: attraction cancels. The curve maximises this conditional likelihood, a concave function of log
-    examination. The expected gradient is zero at the true curve whenever the click probability is a product of
-    examination and attraction. All positions of a pair are used at once; AllPairs (Agarwal et al. 2019) uses them two
-    by two. The prior curve is added as a virtual pair, shown once at every position, with `prior_clicks` clicks.
-    """
-    swapped = counts.swapped()
-    virtual = int(swapped.pair.max(initial=-1)) + 1
-    pair = np.concatenate([swapped.pair, np.full(POSITIONS, virtual)])
-    rank = np.concatenate([swapped.rank, np.arange(POSITIONS)])
-    shown = np.concatenate([swapped.shown, np.ones(POSITIONS)])
-    clicks = np.concatenate([swapped.clicks, prior_clicks * prior / prior.sum()])
-    pair_clicks, rank_clicks = _sums(pair, clicks, virtual + 1), _sums(rank, clicks, POSITIONS)
-
-    def loss(logs: Doubles) -> tuple[float, Doubles]:
-        expected = shown * np.exp(logs[rank])
-        total = _sums(pair, expected, virtual + 1)
-        gradient = _sums(rank, expected * (pair_clicks / total)[pair], POSITIONS) - rank_clicks
-        return float(pair_clicks @ np.log(total) - rank_clicks @ logs), gradient
-
-    found = minimize(loss, np.log(prior.astype(np.float64)), jac=True, method="L-BFGS-B", options={"maxiter": 500})
-    return non_increasing(np.exp(found.x - found.x.max()), rank_clicks)
-
-
-def _sums(groups: Ints, values: Doubles, count: int) -> Doubles:
-    """Return (count,) the sum of the values of each group in [0, count)."""
-    return np.bincount(groups, values, count).astype(np.float64, copy=False)
-
-
-def non_increasing(curve: Doubles, weights: Doubles) -> Floats:
-    """Return the nearest non-increasing curve, scaled to start at 1: isotonic regression of the weighted logarithms."""
-    logs = isotonic_regression(np.log(np.maximum(curve, 1e-6)), weights=weights, increasing=False).x
-    smooth: Floats = np.exp(logs - logs[0]).astype(np.float32)
-    return smooth
+    curve = examination_curve(one.contrasts for one in feedback)
+    return Examination(curve, "assumed" if curve is ASSUMED_CURVE else "estimated", *facts)
 
 
 def highest_hash(feedback: Iterable[Feedback]) -> int | None:

@@ -14,6 +14,7 @@ import numpy as np
 from index.candidates.base import MISSING
 from index.encoding.encoder import Encoder
 from index.generation.generation import Generation
+from index.learning.examination import Contrasts
 from index.learning.slates import Slate, Slates, stacked
 from index.memory.click_worth import ASSUMED_CURVE
 from index.ranking.array_api import Array
@@ -70,7 +71,8 @@ class Feedback:
     the parameter `context` alone. explored are explored lists, only for a run that learns from them. vector is the unit
     vector of the text that searches encode, after corrections. memory_vector is the unit vector of the typed text, None
     if searches encode that text. known is the share of the tokens of the encoded text that the encoder knows, 0 if no
-    text was encoded.
+    text was encoded. contrasts compare the impressions of each document with its earlier impressions
+    (`index.learning.examination`).
     """
 
     query_key: str
@@ -86,6 +88,7 @@ class Feedback:
     explored: tuple[Slate, ...] = ()
     memory_vector: Floats | None = None
     known: float = 1.0
+    contrasts: Contrasts = ()
 
     def as_query(self, **more: Any) -> Query:
         """Return the query as a search sends it, without its own memory. more: other fields of `Query`."""

@@ -14,6 +14,7 @@ import numpy as np
 import orjson
 from sqlalchemy import Connection
 
+from index.learning.examination import add_showing, contrasts_of
 from index.learning.examples import MAX_SILENT, Feedback, InContext, Showings, Solved, hash_of
 from index.learning.slates import MAX_SLATES
 from index.records import Floats
@@ -238,8 +239,13 @@ def _add_list(
     positions = {rows[hit["id"]]: int(hit["position"]) for hit in ranked}
     actions = summary.actions.get(shown.query_id, {})
     _drop_actions(actions, pinned)
+    acted = {action.row for action in actions.values()} | record.listed_grades.keys()
+    earlier = {row: record.earlier(row) for row in positions.keys() & acted if row not in record.ratings}
     record.shown.update(row * MAX_POSITIONS + position for row, position in positions.items())
+    record.lowest = max(record.lowest, *positions.values(), 0)
     clicked = _move_actions(record, positions, actions, searcher_of(shown, actions))
+    for row in sorted(earlier):
+        add_showing(record.contrasts, earlier[row], positions[row], row in clicked)
     slate = slate_of(hits, rows, clicked) if explored else None
     if slate is not None and is_repeatable(orjson.loads(shown.request)):
         record.explored = [*record.explored[1 - MAX_SLATES :], slate]
@@ -345,7 +351,10 @@ def _own_feedback(query_key: str, record: QueryRecord, vector: Floats) -> Feedba
         return Feedback(query_key, record.text, vector, unlisted, sessions=sessions, explored=explored)
     shown, clicks = (_by_row(counts, record.ratings) for counts in (record.shown, record.clicks))
     examined = frozenset(record.examined - record.ratings.keys())
-    return Feedback(query_key, record.text, vector, gains, shown, clicks, examined, sessions, explored=explored)
+    contrasts = contrasts_of(record.contrasts)
+    return Feedback(
+        query_key, record.text, vector, gains, shown, clicks, examined, sessions, explored=explored, contrasts=contrasts
+    )
 
 
 def _by_row(counts: Counter[int], rejected: Container[int]) -> Showings:

@@ -34,6 +34,10 @@ class QueryRecord:
     """The newest lists with a click that were shown in a session after other actions."""
     explored: list[Slate] = field(default_factory=list)
     """The newest explored lists, only for a run that learns from them."""
+    contrasts: dict[tuple[int, int], float] = field(default_factory=dict)
+    """The sums of `index.learning.examination.add_showing`, over all documents and lists."""
+    lowest: int = 0
+    """The lowest position of the lists that are counted."""
 
     @property
     def is_judged(self) -> bool:
@@ -48,6 +52,11 @@ class QueryRecord:
             or bool(self.sessions)
             or any(map(self.confirmed, (self.listed_grades, self.unlisted_grades)))
         )
+
+    def earlier(self, row: int) -> dict[int, tuple[int, int]]:
+        """Return position -> number of the showings of a document that are counted, and of the clicks on them."""
+        names = range(row * MAX_POSITIONS + 1, row * MAX_POSITIONS + self.lowest + 1)
+        return {name % MAX_POSITIONS: (self.shown[name], self.clicks[name]) for name in names if name in self.shown}
 
     def confirmed(self, grades: Mapping[int, float]) -> dict[int, float]:
         """Return the grades above 0, without rated documents: where no rating is above 0, they were rejected."""

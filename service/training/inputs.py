@@ -247,6 +247,7 @@ def _feedback_json(one: Feedback) -> dict[str, Any]:
         "sessions": [{"shown": dict(each.shown), "clicked": sorted(each.clicked)} for each in one.sessions],
         "explored": [asdict(each) for each in one.explored],
         "known": one.known,
+        "contrasts": one.contrasts,
         "typed": one.memory_vector is not None,
     }
 
@@ -280,6 +281,7 @@ def _feedback(record: Mapping[str, Any], vector: Floats, memory_vector: Floats |
         ),
         memory_vector=memory_vector,
         known=record["known"],
+        contrasts=tuple((earlier, rank, value) for earlier, rank, value in record.get("contrasts", ())),
     )
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
+from index.learning.examination import contrasts_of
 from index.learning.examples import Feedback, hash_of
 from service.runtime.feedback_log import combined_grade, feedback_counts, gather_feedback
 from service.storage.database import now
@@ -108,6 +109,20 @@ def test_lists_without_a_click_count_as_showings(wood: CollectionClient) -> None
     assert sum(sum(at.values()) for at in (every[QUERY].shown or {}).values()) == sum(times.values())
     assert (every[QUERY].shown or {})[order[0]][1] >= 1
     assert every[QUERY].examined == set(order[:2])
+
+
+def test_a_list_is_compared_with_the_earlier_lists_of_its_query(wood: CollectionClient) -> None:
+    first, before = searched(wood)
+    wood.act(before[3], query_id=first)
+    second, after = searched(wood)
+    place = after.index(before[3])
+    assert place < 3, "the click raised its document"
+    other = after[4]
+    wood.act(other, query_id=second)
+    expected = {(3, 3): 1.0, (before.index(other), 4): -1.0}
+    assert [one.contrasts for one in feedback_of(wood)] == [contrasts_of(expected)]
+    wood.act(before[3], query_id=second)
+    assert [one.contrasts for one in feedback_of(wood)] == [contrasts_of({**expected, (3, place): -1.0})]
 
 
 def test_clicks_without_a_list_do_not_change_the_known_positions(wood: CollectionClient) -> None:

@@ -39,6 +39,7 @@ def wood(client: TestClient) -> CollectionClient:
     for tree, action in (("pine", "click"), ("oak", "purchase"), ("birch", "thumbs_down")):
         wood.act(tree, action, query_id=query_id, client_id="ada")
     wood.post("events", {"action_name": "thumbs_up", "query_id": query_id, "timestamp": "2026-09-20T10:00:00Z"})
+    wood.search("tall tree", session_id="s")
     wood.act("maple", user_query="Ahorn \u00fc\u2028")
     wood.judge("broad leaves", "oak", 3)
     wood.judge("broad leaves", "maple", 4, rater="bob")
@@ -84,6 +85,7 @@ def test_feedback_is_read_unchanged(wood: CollectionClient, tmp_path: Path) -> N
     assert any(one.sessions for one in read)
     assert any(one.examined for one in read)
     assert any(one.contexts for one in read)
+    assert any(one.contrasts for one in read)
     assert any(one.shown is None for one in read)
 
 

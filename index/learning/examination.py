@@ -1,0 +1,93 @@
+"""The examination of each position, from a log in which lists may follow earlier clicks.
+
+A document n at position p is clicked with probability examination_p x attraction_n (the position-based model, Craswell
+et al. 2008). A document that a query shows at two positions has the same attraction at both, so its clicks tell the
+examinations apart (Agarwal et al. 2019). But a click raises its document in the later lists of its query: the clicks
+that were made at a low position are the reason why the document left it, and a rate of clicks at each position is
+biased towards a flat curve. Divided by the examination of its own position, each click has the expectation attraction_n
+given everything that came before it. So the difference of two such clicks has the mean zero, whatever decided the later
+position, if it is weighed by what was known at the earlier one: its position. This is the moment condition of
+Chamberlain (1992) and Wooldridge (1997) for multiplicative panel models with predetermined regressors.
+"""
+
+from collections.abc import Iterable, Mapping, MutableMapping
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import minimize
+
+from index.memory.click_worth import ASSUMED_CURVE, POSITIONS
+from index.records import Floats
+
+Contrasts = tuple[tuple[int, int, float], ...]
+"""Of one query: rank of an earlier showing, rank of a click, coefficient of 1 / examination of the latter. Ranks are
+0-based.
+
+For each earlier rank, the sum of coefficient / examination has the mean zero at the true curve.
+"""
+PRIOR_DEVIATION = 0.8
+"""Standard deviation of the fall of log examination from one position to another, e times as deep, in the prior."""
+
+Doubles = NDArray[np.float64]
+
+
+def add_showing(
+    sums: MutableMapping[tuple[int, int], float], earlier: Mapping[int, tuple[int, int]], position: int, clicked: bool
+) -> None:
+    """Add to `sums`, earlier rank and rank -> coefficient, a showing of a document beside its earlier ones for a query.
+
+    earlier: 1-based position -> number of the earlier showings there, and of the clicks on them. The click of this
+    showing is subtracted from their mean.
+    """
+    total, rank = sum(shown for shown, _ in earlier.values()), _rank(position)
+    for before, (shown, clicks) in earlier.items():
+        instrument = _rank(before)
+        for of_click, coefficient in ((instrument, clicks / total), (rank, -shown / total if clicked else 0.0)):
+            if coefficient:
+                sums[instrument, of_click] = sums.get((instrument, of_click), 0.0) + coefficient
+
+
+def _rank(position: int) -> int:
+    return min(position, POSITIONS) - 1
+
+
+def contrasts_of(sums: Mapping[tuple[int, int], float]) -> Contrasts:
+    """Return the sums of `add_showing` as contrasts, in the order of their ranks."""
+    return tuple((earlier, rank, value) for (earlier, rank), value in sorted(sums.items()))
+
+
+def examination_curve(queries: Iterable[Contrasts]) -> Floats:
+    """Return the non-increasing examination curve (POSITIONS,), 1 at the first position.
+
+    With A_q the contrasts of a query and phi = 1 / examination, the sums m = sum_q A_q phi have the mean zero. The
+    curve minimises sum_a m_a^2 / sum_q (A_q phi)_a^2, the continuously updated generalised method of moments of Hansen,
+    Heaton and Yaron (1996), in which a curve gains nothing by the scale of phi. Its prior is a random walk of log phi
+    over the logarithm of the position, around the assumed curve. It decides where no document changed its position.
+    """
+    entries = [(number, *entry) for number, contrasts in enumerate(queries) for entry in contrasts]
+    table = np.asarray(entries, np.float64).reshape(-1, 4)
+    query, earlier, rank = table[:, :3].astype(np.int64).T
+    if (earlier == rank).all():
+        return ASSUMED_CURVE
+    rows, row = np.unique(query * POSITIONS + earlier, return_inverse=True)
+    coefficient, rank_of_row = table[:, 3], rows % POSITIONS
+    assumed = -np.diff(np.log(ASSUMED_CURVE.astype(np.float64)))
+    scale = PRIOR_DEVIATION**2 * np.diff(np.log(np.arange(1, POSITIONS + 1)))
+
+    def loss(falls: Doubles) -> tuple[float, Doubles]:
+        """Return the objective and its gradient. falls (POSITIONS - 1,): of log examination to the next position."""
+        phi = np.exp(np.concatenate([[0.0], np.cumsum(falls)]))
+        own = np.bincount(row, coefficient * phi[rank], len(rows))
+        moment = np.bincount(rank_of_row, own, POSITIONS)
+        variance = np.bincount(rank_of_row, own**2, POSITIONS) + 1e-12
+        ratio = moment / variance
+        by_row = 2 * (ratio[rank_of_row] - ratio[rank_of_row] ** 2 * own)
+        by_log = np.bincount(rank, coefficient * by_row[row], POSITIONS) * phi
+        by_fall = np.cumsum(by_log[::-1])[::-1][1:]
+        away = falls - assumed
+        return float(moment @ ratio + (away**2 / scale).sum()), by_fall + 2 * away / scale
+
+    bounds = [(0.0, None)] * (POSITIONS - 1)
+    found = minimize(loss, assumed, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": 500})
+    curve: Floats = np.exp(-np.concatenate([[0.0], np.cumsum(found.x)])).astype(np.float32)
+    return curve
