@@ -2,7 +2,7 @@
 
 The key is stored in the transaction of the request's first write (`service.storage.reservations`), so that a process
 that ends at any moment has carried out both or neither.
-Streamed imports are not covered: their body is not held in memory, and a repeated import replaces the same documents.
+The body of an import is streamed to a file and compared when it has arrived. Nothing of a repeated import is stored.
 An answer of an operation on a collection is kept for the collection that the operation found (`note_collection`): where
 its name names another one, by an alias, a swap or a deletion, the request is carried out anew.
 Answers with API keys are not kept. Answers to searches are not kept: a search changes nothing but the log, and public
@@ -12,7 +12,7 @@ key has its own Idempotency-Keys. They are stored as hashes, because clients put
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
@@ -33,6 +33,7 @@ from service.http.problems import Problem, answer, client_left
 from service.http.requests import MAX_BODY_BYTES
 from service.http.writing_threads import run_in_writing_thread
 from service.operations.repository import delete_answers, find_answer, replace_answer
+from service.operations.request_digest import RequestDigest
 from service.runtime.runtime import Runtime
 from service.storage.database import rfc3339
 from service.storage.pending_acts import acting
@@ -57,32 +58,23 @@ log = structlog.get_logger()
 
 
 @dataclass(frozen=True)
-class Identity:
-    """What a repeated request has in common with the first.
+class Named:
+    """The collection that a request is about.
 
-    sha256: of the address and the body. collection: the name of the collection that it is about, empty if it names
-    none. collection_id: of the collection that has this name, 0 if there is none, None without a name.
+    name: empty if the request names none. id: of the collection that has this name, 0 if there is none, None without a
+    name.
     """
 
-    sha256: str
-    collection: str = ""
-    collection_id: int | None = None
+    name: str = ""
+    id: int | None = None
 
-    @property
-    def stored(self) -> str:
-        """The text that is stored with the answer."""
-        return self.sha256 if self.collection_id is None else f"{self.sha256}{OF_COLLECTION}{self.collection_id}"
-
-    def is_of_same_request(self, stored: str) -> bool:
-        """Return whether an answer is of the same address and body."""
-        return stored.partition(OF_COLLECTION)[0] == self.sha256
-
-    def is_of_another_collection(self, stored: str) -> bool:
-        """Return whether an answer is of the same request, when its name was the name of another collection.
+    def is_of_another(self, stored: str) -> bool:
+        """Return whether the answer of the same request is of another collection, which had the name.
 
         The answers of earlier releases do not say of which collection they are.
         """
-        return self.is_of_same_request(stored) and OF_COLLECTION in stored and stored != self.stored
+        _, found, id = stored.partition(OF_COLLECTION)
+        return bool(found) and id != str(self.id)
 
 
 class Idempotency:
@@ -93,7 +85,7 @@ class Idempotency:
         self._in_flight: set[str] = set()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or scope["method"] != "POST" or is_import(scope):
+        if scope["type"] != "http" or scope["method"] != "POST":
             await self.app(scope, receive, send)
             return
         request = Request(scope, receive)
@@ -116,48 +108,70 @@ class Idempotency:
     async def _once(self, key: str, request: Request, send: Send) -> None:
         key = stored_key(request, key)
         runtime: Runtime = request.app.state.runtime
-        body = await _limited_body(request)
-        identity = _identity(runtime, request, body)
+        digest = RequestDigest(request)
+        body = None if is_import(request.scope) else await _limited_body(Request(request.scope, digest.receive))
+        named = _named(runtime, request, body or b"")
         if key in self._in_flight:
             detail = "the first request with this Idempotency-Key is still being processed"
             raise Problem(409, "idempotency_in_flight", detail)
         self._in_flight.add(key)
         try:
             known = await run_in_threadpool(_find, runtime, key)
-            if known is None or identity.is_of_another_collection(known.request_sha256):
-                await self._first(runtime, key, identity, body, request, send)
-            elif not identity.is_of_same_request(known.request_sha256):
-                raise Problem(422, "idempotency_key_reused", "this Idempotency-Key was used for another request")
+            if known is not None:
+                digest.expect(known.request_sha256.partition(OF_COLLECTION)[0])
+            if known is None or named.is_of_another(known.request_sha256):
+                receive = digest.receive if body is None else partial(_replay, body)
+                await self._first(runtime, Reserved(key, digest, named), Request(request.scope, receive), send)
             else:
+                await digest.read_rest()
                 _is_no_act(request)
                 await _answer_of(known)(request.scope, request.receive, send)
         finally:
             self._in_flight.discard(key)
 
-    async def _first(
-        self, runtime: Runtime, key: str, identity: Identity, body: bytes, request: Request, send: Send
-    ) -> None:
+    async def _first(self, runtime: Runtime, reserved: "Reserved", request: Request, send: Send) -> None:
         held: list[Message] = []
-
-        async def replay() -> Message:
-            return {"type": "http.request", "body": body, "more_body": False}
 
         async def hold(message: Message) -> None:
             held.append(message)
 
-        reservation = Reservation(partial(_store, key, identity), identity.collection)
+        reservation = Reservation(reserved.store, reserved.named.name)
         token = CURRENT.set(reservation)
         try:
-            await self.app(request.scope, replay, hold)
+            await self.app(request.scope, request.receive, hold)
         finally:
             CURRENT.reset(token)
         start = held[0]
         content = b"".join(message.get("body", b"") for message in held[1:])
-        if _is_kept(start["status"], content):
+        if reserved.digest.is_accepted and _is_kept(start["status"], content):
             headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in start["headers"]}
             await run_in_writing_thread(_keep, runtime, reservation, NotedAnswer(start["status"], content, headers))
         for message in held:
             await send(message)
+
+
+@dataclass(frozen=True)
+class Reserved:
+    """What an answer is stored under, and what the request has in common with a repeated one."""
+
+    key: str
+    digest: RequestDigest
+    named: Named
+
+    def store(self, connection: Connection, noted: NotedAnswer, collection_id: int | None) -> None:
+        """Store an answer. collection_id: of the collection that the operation found, None if it looked for none."""
+        id = self.named.id if collection_id is None else collection_id
+        values = {
+            "request_sha256": self.digest.sha256 if id is None else f"{self.digest.sha256}{OF_COLLECTION}{id}",
+            "status": noted.status,
+            "headers": dict(noted.headers),
+            "body": noted.body,
+        }
+        replace_answer(connection, self.key, _oldest(), values)
+
+
+async def _replay(body: bytes) -> Message:
+    return {"type": "http.request", "body": body, "more_body": False}
 
 
 def _only(keys: Sequence[str]) -> str:
@@ -176,14 +190,13 @@ def _is_kept(status: int, content: bytes) -> bool:
     return status < 500 and status not in NOT_KEPT
 
 
-def _identity(runtime: Runtime, request: Request, body: bytes) -> Identity:
-    """Return the identity of a request, with the id of the collection that now has the name in it."""
-    digest = hashlib.sha256(f"{request.url.path}?{request.url.query}\n".encode() + body).hexdigest()
+def _named(runtime: Runtime, request: Request, body: bytes) -> Named:
+    """Return the collection that a request names, with the id of the collection that has the name now."""
     name = _collection_of(request, body)
     if not name:
-        return Identity(digest)
+        return Named()
     state = runtime.find_collection(name)
-    return Identity(digest, name, 0 if state is None else state.id)
+    return Named(name, 0 if state is None else state.id)
 
 
 def _collection_of(request: Request, body: bytes) -> str:
@@ -237,19 +250,6 @@ def _keep(runtime: Runtime, reservation: Reservation, given: NotedAnswer) -> Non
         if reservation.stored is None:
             raise
         log.warning("answer_not_stored", reason=str(error))
-
-
-def _store(key: str, identity: Identity, connection: Connection, noted: NotedAnswer, collection_id: int | None) -> None:
-    """Store an answer. collection_id: of the collection that the operation found, None if it looked for none."""
-    if collection_id is not None:
-        identity = replace(identity, collection_id=collection_id)
-    values = {
-        "request_sha256": identity.stored,
-        "status": noted.status,
-        "headers": dict(noted.headers),
-        "body": noted.body,
-    }
-    replace_answer(connection, key, _oldest(), values)
 
 
 def _is_no_act(request: Request) -> None:
