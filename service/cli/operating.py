@@ -1,5 +1,6 @@
 """`serve` runs the server, `demo` demonstrates learning, `doctor` checks the installation."""
 
+import errno
 import os
 import platform
 import signal
@@ -20,6 +21,7 @@ from service.cli.options import DataOption, JsonOption, UrlOption
 from service.cli.protection import is_loopback, protect, refuse_unprotected
 from service.runtime.arenas import limit_arenas
 from service.runtime.garbage import collections_paused, leave_out_what_exists
+from service.storage.owner_lock import require_unowned
 
 if TYPE_CHECKING:
     import uvicorn
@@ -107,7 +109,7 @@ def serve(
     limit_arenas()
     stop = StopSignal()
     settings = settings_from(data=data, host=host, port=port, workers=workers, role=role, insecure=insecure or None)
-    listening = bind(settings.host, settings.port)
+    listening = bind(settings)
     refuse_unprotected(settings, listening, make_admin_key)
     with listening, collections_paused(), open_runtime(settings, new, serves=True) as runtime:
         runtime.database.when_outdated = stop.stop_outdated
@@ -172,8 +174,13 @@ def serve_with_workers(settings: "Settings", runtime: "Runtime", listening: sock
             workers.stop()
 
 
-def bind(host: str, port: int) -> socket.socket:
-    """Return a socket bound to the address. Raises Failure if this is not possible."""
+def bind(settings: "Settings") -> socket.socket:
+    """Return a socket bound to the address. Raises Failure if this is not possible.
+
+    If the port is in use and another process owns the data directory, this is most likely the same command given twice:
+    the failure is OWNED.
+    """
+    host, port = settings.host, settings.port
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         bound = socket.socket(family, kind, protocol)
@@ -184,6 +191,9 @@ def bind(host: str, port: int) -> socket.socket:
         bound.bind(address)
     except OSError as error:
         bound.close()
+        if error.errno == errno.EADDRINUSE:
+            with ready_to_open(settings):
+                require_unowned(settings.data)
         raise Failure(ERROR, f"cannot listen on {host}, port {port}: {error.strerror}") from error
     return bound
 

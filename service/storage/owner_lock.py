@@ -69,6 +69,20 @@ class OwnerLock:
         os.close(self._file)
 
 
+def require_unowned(directory: Path) -> None:
+    """Raise DirectoryOwned if another process owns the data directory. Makes no directory and takes no ownership."""
+    try:
+        file = os.open(directory / LOCK_FILE, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    except OSError:  # without a lock file there is no owner
+        return
+    try:
+        fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise DirectoryOwned(directory, _lines(file)[0] or "unknown") from None
+    finally:
+        os.close(file)
+
+
 def address_of_server(directory: Path) -> str | None:
     """Return the address of the server that owns a data directory; None without one that this process reaches by it.
 

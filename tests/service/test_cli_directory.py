@@ -305,6 +305,9 @@ def test_a_command_uses_the_server_of_its_data_directory(
     owned = run("doctor")
     assert (owned.code, owned.out) == (73, "")
     assert f"process {process.pid}" in owned.err
+    again = run("serve", "--port", url.rpartition(":")[2])
+    assert (again.code, again.out) == (73, "")
+    assert f"process {process.pid}" in again.err
     process.send_signal(signal.SIGTERM)
     assert process.wait(60) == 0
     assert run("search", "yak", "--json").value["hits"][0]["id"] == "yak"
