@@ -35,7 +35,7 @@ from service.http.declared_routes import declared_routes
 from service.http.direct_answers import DirectAnswers
 from service.http.head_requests import HeadRequests
 from service.http.only_reads import OnlyReads
-from service.http.openapi import openapi
+from service.http.openapi import openapi, serve_schema
 from service.http.overload import Overload
 from service.http.request_counter import RequestCounter
 from service.http.routers import add_routes
@@ -150,15 +150,18 @@ def create_reading_app(settings: Settings, lifespan: Any = None, refuses_others:
 
 
 def _application(lifespan: Any = None) -> FastAPI:
-    return FastAPI(
+    app = FastAPI(
         title="Softseek",
         version="1",
         description=DESCRIPTION,
         lifespan=lifespan,
         redirect_slashes=False,
+        openapi_url=None,  # `serve_schema` serves it
         docs_url=None,  # service.web serves /docs without another host
         redoc_url=None,
     )
+    serve_schema(app, "/openapi.json")
+    return app
 
 
 def _add_middleware(app: FastAPI, settings: Settings, owner: bool) -> None:

@@ -1,13 +1,16 @@
 """The OpenAPI schema of FastAPI, with problems as errors, and with the schemas of batch items."""
 
+import threading
 from collections.abc import Iterable, Iterator, Mapping
 from copy import deepcopy
 from typing import Any
 
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
+from fastapi.responses import JSONResponse
 from pydantic import BaseModel
 from pydantic.json_schema import JsonSchemaMode
+from starlette.requests import Request
 
 from service.http.access import Access
 from service.http.answers import PROBLEM_TYPE, Answer, Problem
@@ -24,6 +27,21 @@ STATUSES = {
     "422": "The request is not as documented",
     "default": "Any other error; `code` names it",
 }
+
+
+def serve_schema(app: FastAPI, path: str) -> None:
+    """Serve the schema of an application at a path.
+
+    The route of FastAPI makes the schema on the event loop, where every other request waits for seconds.
+    """
+    making = threading.Lock()  # the first requests come together and make it once
+
+    def openapi(_request: Request) -> JSONResponse:
+        with making:
+            schema = app.openapi()
+        return JSONResponse(schema)
+
+    app.add_route(path, openapi, include_in_schema=False)
 
 
 def openapi(app: FastAPI, items: Iterable[type[BaseModel]], accesses: Mapping[str, Access]) -> dict[str, Any]:

@@ -1,8 +1,11 @@
 """The OpenAPI schema names every operation, describes every answer, and is true: real answers match it."""
 
 import re
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from copy import deepcopy
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -299,3 +302,22 @@ def test_answers_about_training_and_models_match_the_schema(client: TestClient, 
     use_keys(client)
     missing = {operation["operationId"] for _, _, operation in OPERATIONS} - {name for name, _ in checked.seen}
     assert missing == set(), "every operation is called by a test of this file"
+
+
+def test_the_schema_is_made_once_and_beside_other_requests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun, goes_on = threading.Event(), threading.Event()
+    made = []
+
+    def make(*_: Any) -> dict[str, Any]:
+        made.append(threading.current_thread())
+        begun.set()
+        return {"answered beside": goes_on.wait(30)}
+
+    monkeypatch.setattr("service.app.openapi", make)
+    with opened(tmp_path / "data") as client, ThreadPoolExecutor(2) as pool:
+        asked = [pool.submit(client.get, "/openapi.json") for _ in range(2)]
+        assert begun.wait(30)
+        assert client.get("/livez").status_code == 200
+        goes_on.set()
+        assert [one.result().json() for one in asked] == [{"answered beside": True}] * 2
+    assert len(made) == 1
