@@ -38,13 +38,14 @@ def list_aliases(runtime: Runtime) -> dict[str, Any]:
         return {"aliases": [_body(row) for row in repository.all_aliases(connection)]}
 
 
-def delete_alias(runtime: Runtime, alias: str) -> None:
-    """Delete an alias; its collection stays. Raises Problem 404."""
+def delete_alias(runtime: Runtime, alias: str) -> str:
+    """Delete an alias; its collection stays. Return the name of the collection. Raises Problem 404."""
     with runtime.collections_lock:
-        show_alias(runtime, alias)
+        collection: str = show_alias(runtime, alias)["collection"]
         with runtime.database.write() as connection:
             repository.delete_alias(connection, alias)
         runtime.aliases.pop(alias, None)
+    return collection
 
 
 def _body(row: Any) -> dict[str, Any]:

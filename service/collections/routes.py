@@ -12,6 +12,7 @@ from service.http.access import Asking
 from service.http.answers import TASK_ACCEPTED, answers
 from service.http.responses import accepted_task
 from service.http.routers import new_router
+from service.http.watermarks import watermark_headers
 from service.runtime.dependency import Running
 
 router = new_router("/v1/collections", "collections")
@@ -28,9 +29,11 @@ def put_collection(
 
 
 @router.post("/swap", responses=answers((200, CollectionList, "Both collections, with their new names")))
-def swap_collections(runtime: Running, names: SwapIn) -> dict[str, Any]:
+def swap_collections(runtime: Running, names: SwapIn, response: Response) -> dict[str, Any]:
     """Exchange the names of two collections at once. Documents, feedback and models go with their collection."""
-    return actions.swap(runtime, names)
+    body = actions.swap(runtime, names)
+    response.headers.update(watermark_headers(runtime, names.a, names.b))
+    return body
 
 
 @router.get("", responses=answers((200, CollectionList, "The collections")))

@@ -10,6 +10,7 @@ from service.erasures.schemas import ErasureIn
 from service.http.answers import TASK_ACCEPTED, answers
 from service.http.responses import accepted_task
 from service.http.routers import new_router
+from service.http.watermarks import watermark_headers
 from service.runtime.dependency import Running
 
 router = new_router("/v1/erasures", "privacy")
@@ -18,7 +19,9 @@ router = new_router("/v1/erasures", "privacy")
 @router.post("", status_code=202, responses=TASK_ACCEPTED)
 def post_erasure(runtime: Running, erasure: ErasureIn) -> Response:
     """Erase the searches, events and judgments of a client, user or session from all files. The result is a receipt."""
-    return accepted_task(runtime.jobs.show(actions.start(runtime, erasure)))
+    response = accepted_task(runtime.jobs.show(actions.start(runtime, erasure)))
+    response.headers.update(watermark_headers(runtime, erasure.collection))
+    return response
 
 
 @router.get("", responses=answers((200, ReceiptList, "The receipts")))

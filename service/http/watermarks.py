@@ -110,6 +110,12 @@ def several_watermarks(states: States, names: Iterable[str]) -> str:
     return ", ".join(":".join(map(str, state)) for state in found.values())
 
 
+def watermark_headers(states: States, *names: str | None) -> dict[str, str]:
+    """Return the header of an answer about collections that its address does not name; empty if there is none."""
+    reached = several_watermarks(states, filter(None, names))
+    return {HEADER.decode(): reached} if reached else {}
+
+
 async def _problem(states: States, name: str, wanted: list[bytes]) -> Problem | None:
     """Return why a request that requires a state is not answered, after a wait; None if the state is reached."""
     parsed = WATERMARK.fullmatch(wanted[0]) if len(wanted) == 1 else None

@@ -20,7 +20,7 @@ from service.http.presence import result_for
 from service.http.problems import Problem, problem_of
 from service.http.requests import Strict
 from service.http.routers import new_router
-from service.http.watermarks import problem_of_several, several_watermarks
+from service.http.watermarks import problem_of_several, watermark_headers
 from service.runtime.dependency import Searching
 from service.runtime.search_runtime import SearchRuntime
 from service.search import cached_results, logged
@@ -112,8 +112,7 @@ async def multi_search(runtime: Searching, asking: Asking, searches: MultiSearch
         raise problem
     results = [await _result(runtime, asking.caller, one, http.scope) for one in searches.searches]
     headers = dict(LOGGED) if any(one.log for one in searches.searches) else {}
-    if reached := several_watermarks(runtime, names):
-        headers[WATERMARK] = reached
+    headers |= watermark_headers(runtime, *names)
     body = b'{"results":[' + b",".join(results) + b"]}"
     return Response(body, media_type="application/json", headers=headers)
 

@@ -3,6 +3,7 @@
 import asyncio
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -59,6 +60,25 @@ def test_a_page_of_a_key_may_send_and_read_a_watermark(client: TestClient, keys:
     answer = client.post(path, json={"q": "document"}, headers={**key, "Origin": PAGE, HEADER: "mine:0:1"})
     assert (answer.status_code, answer.headers[HEADER]) == (200, "mine:0:1")
     assert HEADER in answer.headers["access-control-expose-headers"].lower().split(", ")
+
+
+def test_writes_whose_address_names_no_collection_have_a_watermark(tmp_path: Path) -> None:
+    with opened(tmp_path / "data") as client:
+        for name, count in (("green", 1), ("blue", 2)):
+            made = create(client, name)
+            for number in range(count):
+                made.add({"id": str(number), "text": "a document"})
+        pointed = client.put("/v1/aliases/live", json={"collection": "green"})
+        again = client.put("/v1/aliases/other", json={"collection": "live"})
+        assert (pointed.headers[HEADER], again.headers[HEADER]) == ("green:0:1", "green:0:1")
+        assert client.delete("/v1/aliases/live").headers[HEADER] == "green:0:1"
+        assert HEADER not in client.delete("/v1/aliases/live").headers
+        swap = client.post("/v1/collections/swap", json={"a": "green", "b": "blue"})
+        assert swap.headers[HEADER] == "green:0:2, blue:0:1"
+        erasure = client.post("/v1/erasures", json={"client": "ada", "collection": "blue"})
+        assert erasure.headers[HEADER] == "blue:0:1"
+        assert HEADER not in client.post("/v1/erasures", json={"client": "ada"}).headers
+        assert HEADER not in client.delete("/v1/collections/blue").headers
 
 
 class Following:
