@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
 import orjson
-from fastapi import Query, Request
+from fastapi import Path, Query, Request
 from fastapi.responses import Response
 from starlette.concurrency import run_in_threadpool
 
@@ -36,6 +36,7 @@ from service.runtime.dependency import Running
 from service.runtime.runtime import Runtime
 
 router = new_router("/v1/collections/{collection}/documents", "documents")
+NewId = Annotated[str, Path(min_length=1, max_length=512)]
 WAIT_STEP_SECONDS = 0.02
 IMPORT_BODY = {
     "required": True,
@@ -130,7 +131,7 @@ def list_documents(
 
 
 @router.put("/{document_id:path}", responses=answers((200, Document, "Replaced"), (201, Document, "Created")))
-def put_document(runtime: Running, collection: str, document_id: str, document: DocumentBody) -> Response:
+def put_document(runtime: Running, collection: str, document_id: NewId, document: DocumentBody) -> Response:
     """Store a document. It is searchable when the response is sent."""
     state = runtime.collection(collection)
     _require_same_id(document, document_id)

@@ -197,7 +197,8 @@ def test_a_batch_of_invalid_documents_stores_nothing(client: TestClient) -> None
 
 
 def test_a_document_sent_to_its_own_path_is_checked(client: TestClient) -> None:
-    problem(client.put(f"{DEFAULT}/documents/{'x' * 600}", json={"text": "x"}), 422, "invalid_document")
+    found = problem(client.put(f"{DEFAULT}/documents/{'x' * 513}", json={"text": "x"}), 422, "invalid_request")
+    assert found["errors"] == [{"pointer": "/document_id", "detail": "String should have at most 512 characters"}]
     problem(client.put(f"{DEFAULT}/documents/a", json={"id": "b", "text": SECRET}), 422, "invalid_request")
     problem(client.put(f"{DEFAULT}/documents/a", json={"text": "x" * 1_000_001}), 422, "invalid_request")
     problem(client.put(f"{DEFAULT}/documents/a", json={"title": SECRET}), 422, "invalid_request")
