@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 from pydantic import ValidationError
 
 from service.documents.schemas import DocumentIn, DocumentPatch
-from service.http.wording import field_name, in_words
+from service.http.wording import in_words, named
 
 METADATA_TYPES = "must be a string, a number, true, false or a list of strings"
 INNER = {"string_too_long", "too_long", "finite_number", "less_than_equal"}
@@ -40,10 +40,10 @@ def check_document(item: Any, model: type[T]) -> T | Wrong:
     first = errors[0]
     location = first["loc"]
     if len(location) < 3 or location[0] != "metadata":
-        return Wrong(field_name(location), in_words(dict(first)))
+        return Wrong(*named(location, in_words(dict(first))))
     if location[-1] == "[key]":
         return Wrong("metadata", f"a name {in_words(dict(first))}")
     # the value of a field matches none of the types: there is an error for each type
     precise = [one for one in errors if one["loc"][:2] == location[:2] and one["type"] in INNER]
     wanted = in_words(dict(precise[0])) if precise else METADATA_TYPES
-    return Wrong(field_name(location[:2]), wanted)
+    return Wrong(*named(location[:2], wanted))

@@ -9,6 +9,8 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, date, datetime
 from typing import Any
 
+from service.http.wording import named
+
 MAX_DEPTH = 32
 """Levels of objects and lists in a record."""
 LEAST_INTEGER, MOST_INTEGER = -(2**63), 2**64 - 1
@@ -24,8 +26,8 @@ class Unmappable(ValueError):
     """A record that is no document: the field, and what was wanted in words."""
 
     def __init__(self, field: str, wanted: str) -> None:
-        super().__init__(f"{field}: {wanted}")
-        self.field = field
+        self.field, text = named(field.split("."), wanted)
+        super().__init__(f"{self.field}: {text}")
 
 
 def value_at(record: Mapping[str, Any], path: str) -> Any:

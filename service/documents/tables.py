@@ -22,6 +22,7 @@ from service.documents.reading import (
     read_lines,
     read_start,
 )
+from service.http.wording import named
 
 SNIFFED_BYTES = 65_536
 DELIMITERS = ",;\t|"
@@ -157,7 +158,9 @@ def table_record(number: int, columns: list[tuple[str, str]], row: list[str]) ->
         try:
             value = typed(cell, kind)
         except ValueError:
-            return Fault(number, "invalid_csv", f"column {name}: not a {kind}", name, content)
+            field, wanted = named([name], f"not a {kind}")
+            detail = f"column {name}: {wanted}" if field == name else f"{field}: {wanted}"
+            return Fault(number, "invalid_csv", detail, field, content)
         record[name] = [*_listed(record[name]), value] if name in record else value
     return Record(number, record)
 

@@ -4,7 +4,10 @@ An error of pydantic about a union has the names of the types in its location, a
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import starmap
 from typing import Any
+
+from service.http.wording import repeatable
 
 KEY = "[key]"
 """The last part of the location of an error about the name of a field."""
@@ -28,11 +31,17 @@ def input_errors(errors: Iterable[Mapping[str, Any]], given: Any) -> list[dict[s
     for error in errors:
         by_place.setdefault(_place(error, given), []).append(error)
     outer = {place[:length] for place in by_place for length in range(len(place))}
-    return [
-        {"pointer": pointer(place), "detail": _detail(found)}
+    return errors_at(
+        (place, _detail(found))
         for place, found in by_place.items()
         if place not in outer or not all(map(_is_of_type, found))  # one of the types fits, but for a part of the value
-    ]
+    )
+
+
+def errors_at(found: Iterable[tuple[Sequence[str | int], str]]) -> list[dict[str, str]]:
+    """Return pointer and detail of each place and of what was wanted there, without names that are not repeated."""
+    shown = dict.fromkeys((pointer(place), detail) for place, detail in starmap(repeatable, found))
+    return [{"pointer": place, "detail": detail} for place, detail in shown]
 
 
 def _place(error: Mapping[str, Any], given: Any) -> Place:

@@ -8,7 +8,7 @@ from fastapi.dependencies.models import Dependant
 from pydantic import BaseModel
 from starlette.datastructures import QueryParams
 
-from service.http.input_errors import pointer
+from service.http.input_errors import errors_at
 from service.http.problems import invalid_request
 
 UNKNOWN = "the parameter is not known"
@@ -27,7 +27,7 @@ def require_declared(given: QueryParams, declared: Mapping[str, bool]) -> None:
     wrong = {name: UNKNOWN for name in names if name not in declared}
     wrong |= {name: MORE_THAN_ONCE for name, is_list in declared.items() if not is_list and names.count(name) > 1}
     if wrong:
-        raise invalid_request([{"pointer": pointer([name]), "detail": detail} for name, detail in wrong.items()])
+        raise invalid_request(errors_at(([name], detail) for name, detail in wrong.items()))
 
 
 def require_utf8(query: bytes) -> None:
@@ -36,7 +36,7 @@ def require_utf8(query: bytes) -> None:
         return
     wrong = (part.partition(b"=")[0] for part in query.split(b"&") if not _is_utf8(part))
     names = dict.fromkeys(unquote_plus(name.decode("latin-1")) for name in wrong)
-    raise invalid_request([{"pointer": pointer([name]), "detail": NOT_UTF8} for name in names])
+    raise invalid_request(errors_at(([name], NOT_UTF8) for name in names))
 
 
 def require_utf8_path(path: str, sent: bytes | None, given: Mapping[str, Any]) -> None:
@@ -46,7 +46,7 @@ def require_utf8_path(path: str, sent: bytes | None, given: Mapping[str, Any]) -
     """
     if "\ufffd" in path and sent is not None and not _is_utf8(sent):
         names = [name for name, value in given.items() if "\ufffd" in str(value)]
-        raise invalid_request([{"pointer": pointer([name]), "detail": NOT_UTF8} for name in names])
+        raise invalid_request(errors_at(([name], NOT_UTF8) for name in names))
 
 
 def _is_utf8(encoded: bytes) -> bool:

@@ -12,7 +12,7 @@ from starlette.concurrency import run_in_threadpool
 from index.memory.query_key import as_query_key
 from service.http.json_bounds import parse
 from service.http.query_parameters import declared_parameters, require_declared, require_utf8, require_utf8_path
-from service.http.wording import field_name, in_words
+from service.http.wording import in_words, named
 from service.http.writing_threads import in_writing_thread
 
 MAX_BODY_BYTES = 8 * 1024 * 1024
@@ -93,4 +93,4 @@ class StrictRoute(APIRoute):
 def first_error(error: ValidationError) -> str:
     """Return the field of the first error of an item and what was wanted of it, without its content."""
     found = error.errors(include_url=False, include_input=False)[0]
-    return f"{field_name(found['loc'])}: {in_words(dict(found))}"
+    return ": ".join(named(found["loc"], in_words(dict(found))))

@@ -3,6 +3,9 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+MOST_REPEATED = 64
+"""Characters of a name that a client made up and that an error repeats: a longer one is no typing mistake."""
+NOT_REPEATED = "a name in it that is not repeated here"
 WANTED = {
     "missing": "is required",
     "extra_forbidden": "is not a known field",
@@ -41,6 +44,22 @@ def in_words(error: Mapping[str, Any]) -> str:
     return wanted.format(**context)
 
 
-def field_name(location: Sequence[str | int]) -> str:
-    """Return the name of a place in a record: `metadata.price`; for the record itself `record`."""
-    return ".".join(map(str, location)) or "record"
+def repeatable(location: Sequence[str | int], wanted: str) -> tuple[Sequence[str | int], str]:
+    """Return a place in the input and what was wanted there, as an error may repeat them.
+
+    A name with more than MOST_REPEATED characters, or with characters that cannot be printed, may be a value in the
+    wrong place. The returned place ends before it, and the text says so.
+    """
+    for length, part in enumerate(location):
+        if isinstance(part, str) and (len(part) > MOST_REPEATED or not part.isprintable()):
+            return location[:length], f"{NOT_REPEATED}: {wanted}"
+    return location, wanted
+
+
+def named(location: Sequence[str | int], wanted: str) -> tuple[str, str]:
+    """Return the name of a place in a record, and what was wanted of it.
+
+    The name is such as `metadata.price`, or `record` for the record itself.
+    """
+    place, text = repeatable(location, wanted)
+    return ".".join(map(str, place)) or "record", text

@@ -80,6 +80,55 @@ def test_each_error_points_to_a_part_of_the_request(
         assert not one["detail"].startswith("Value error")
 
 
+LONG = SECRET + "x" * 64
+UNREPEATED = "a name in it that is not repeated here: "
+
+
+@pytest.mark.parametrize("name", [LONG, LONG * 80, f"{SECRET}\n", f"{SECRET}\x7f"])
+def test_a_name_that_is_long_or_cannot_be_printed_is_not_repeated(client: TestClient, name: str) -> None:
+    unknown = UNREPEATED + "Extra inputs are not permitted"
+    value = UNREPEATED + "String should have at most 10000 characters"
+    for body, pointer, detail in (
+        ({"text": "a", name: 1}, "", unknown),
+        ({"text": "a", "metadata": {name: "x" * 10_001}}, "/metadata", ""),
+    ):
+        (error,) = problem(client.put(f"{DEFAULT}/documents/a", json=body), 422, "invalid_request")["errors"]
+        assert (error["pointer"], error["detail"]) == (pointer, detail or error["detail"])
+        assert len(name) > 128 or detail or error["detail"] == value
+        assert error["detail"].startswith(UNREPEATED)
+    answer = client.get(f"{DEFAULT}/search", params={"q": "tree", name: "1", name + "y": "2"})
+    found = problem(answer, 422, "invalid_request")["errors"]
+    assert found == [{"pointer": "", "detail": UNREPEATED + "the parameter is not known"}]
+
+
+@pytest.mark.parametrize("name", [LONG, f"{SECRET}\x01"])
+def test_no_item_of_a_batch_repeats_such_a_name(client: TestClient, name: str) -> None:
+    documents = [{"id": "a", "text": "a", name: 1}, {"id": "b", "text": "b", "metadata": {name: {"c": 1}}}]
+    answer = client.post(f"{DEFAULT}/documents?wait=60", json={"documents": documents})
+    assert SECRET not in answer.text
+    assert [item["field"] for item in answer.json()["items"]] == ["record", "metadata"]
+    answer = client.post(
+        f"{DEFAULT}/events", json={"action_name": "click", "timestamp": "2026-09-20T10:00:00Z", name: 1}
+    )
+    assert SECRET not in answer.text
+    answer = client.patch(f"{DEFAULT}/documents", json={"documents": [{"id": "oak", name: 1}]})
+    assert SECRET not in answer.text
+    given = {"mapping": "lenient", "text_field": name}
+    typed = f"id,text,{name}:number\n1,a,b\n"
+    for content, kind, params in (('{"id": "a"}', "application/x-ndjson", given), (typed, "text/csv", {})):
+        answer = client.post(
+            f"{DEFAULT}/documents/import", content=content, headers={"Content-Type": kind}, params=params
+        )
+        task = CollectionClient(client).ended_task(answer.json())
+        assert (task["result"]["failed"], SECRET in str(task)) == (1, False)
+
+
+def test_an_unknown_name_of_64_characters_is_repeated(client: TestClient) -> None:
+    name = "é" + "c" * 63
+    found = problem(client.put(f"{DEFAULT}/documents/a", json={"text": "a", name: 1}), 422, "invalid_request")
+    assert found["errors"][0]["pointer"] == f"/{name}"
+
+
 def test_a_change_after_which_a_document_has_too_much_metadata_is_one_error(client: TestClient) -> None:
     more = {"metadata": {f"g{n}": n for n in range(100)}}
     found = problem(client.patch(f"{DEFAULT}/documents/oak", json=more), 422, "invalid_document")
