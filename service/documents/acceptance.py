@@ -57,9 +57,11 @@ def accept(
         changed = {id: body for id, body in bodies.items() if id not in unchanged}
         sequences = insert_pending(connection, changed, pending)
         in_transaction(connection)
+    known = stored.keys() | pending.keys()
     for outcome in outcomes:
-        if outcome["code"] is None and (outcome["id"] in stored or outcome["id"] in pending):
-            outcome["status"] = 200
+        if outcome["code"] is None:
+            outcome["status"] = 200 if outcome["id"] in known else 201
+            known.add(outcome["id"])  # a later item of the batch replaces it
     return Accepted(sequences, outcomes, len(unchanged))
 
 

@@ -65,7 +65,8 @@ def test_posting_an_existing_id_replaces_the_whole_document(shelf: CollectionCli
 
 
 def test_of_duplicate_ids_in_a_batch_the_last_is_stored(shelf: CollectionClient) -> None:
-    shelf.add(book(1), book(2), book(1) | {"text": "the last version"})
+    added = shelf.add(book(1), book(2), book(1) | {"text": "the last version"})
+    assert [item["status"] for item in added["items"]] == [201, 201, 200]
     assert shelf.get("documents/book-1")["text"] == "the last version"
     assert shelf.get()["counts"]["documents"] == 2
 
