@@ -35,7 +35,6 @@ class EventLog:
     """Query id -> the fields OF_QUERY of its record."""
     with_impressions: set[str] = field(default_factory=set)
     """Ids of the queries that have impression events."""
-    actions: Counter[str] = field(default_factory=Counter)
     id_fields: Counter[str] = field(default_factory=Counter)
     lowest_ordinal: int | None = None
     made_impressions: int = 0
@@ -76,9 +75,7 @@ def read_log(path: Path) -> EventLog:
 
 
 def _count(event: dict[str, Any], log: EventLog) -> None:
-    name = str(event.get("action_name"))
-    log.actions[name] += 1
-    if name == "impression" and event.get("query_id") is not None:
+    if event.get("action_name") == "impression" and event.get("query_id") is not None:
         log.with_impressions.add(as_text(event["query_id"]))
     attributes = _object(event, "event_attributes")
     if isinstance(id_field := _object(attributes, "object").get("object_id_field"), str):

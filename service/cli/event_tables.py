@@ -1,7 +1,6 @@
 """Reads events and ratings from a table: a row has a query, a document, an action, clicks or a rating, and a time."""
 
 import re
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -103,8 +102,8 @@ def layout_of(path: Path) -> Layout:
     return Layout(columns, [name for name in names.values() if name not in taken], min(positions, default=None))
 
 
-def read_events(path: Path, layout: Layout, actions: Counter[str], notes: list[str]) -> Found:
-    """Yield the events of each row, and the faults. Rows with a rating alone are left out. actions: is counted up.
+def read_events(path: Path, layout: Layout, notes: list[str]) -> Found:
+    """Yield the events of each row, and the faults. Rows with a rating alone are left out.
 
     The user of a row without a client is the client too, so that the events of a user count as those of one client.
     """
@@ -128,7 +127,6 @@ def read_events(path: Path, layout: Layout, actions: Counter[str], notes: list[s
         uncounted += "clicks" in row and action != "click"
         event = _event(action, row, now, None if position is None else position + layout.from_zero)
         for _ in range(min(clicks, MAX_CLICKS)):
-            actions[action] += 1
             yield Record(number, event)
     found = {
         f"{cut} rows have more than {MAX_CLICKS} clicks: {MAX_CLICKS} were taken, more have no effect": cut,

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import orjson
 import typer
@@ -51,7 +51,7 @@ class Tally:
     accepted: int = 0
     rejected: list[dict[str, Any]] = field(default_factory=list)
     actions: Counter[str] = field(default_factory=Counter)
-    """Name of an action -> number of events in the file."""
+    """Name of an action -> number of accepted events."""
     notes: list[str] = field(default_factory=list)
     """What the import did beyond storing the records as they are."""
 
@@ -90,7 +90,7 @@ def import_events(
         if is_table(path):
             tally = Tally("line")
             layout = event_tables.layout_of(path)
-            send(service, events, event_tables.read_events(path, layout, tally.actions, tally.notes), tally, "[%s]")
+            send(service, events, event_tables.read_events(path, layout, tally.notes), tally, "[%s]")
             taken = tally.accepted
             send(service, ratings, event_tables.read_ratings(path, layout), tally, '{"judgments":[%s]}')
             tally.rejected = list({(one["line"], one["code"]): one for one in tally.rejected}.values())
@@ -100,7 +100,7 @@ def import_events(
             tally = Tally(unit_of(path))
             log = read_log(path)
             send(service, events, read_events(path, log), tally, "[%s]")
-            tally.actions, tally.notes = log.actions, log.notes()
+            tally.notes = log.notes()
     tally.end("events", json_out)
 
 
@@ -168,25 +168,36 @@ def send(service: "Service", path: str, found: Found, tally: Tally, envelope: st
     """
     with show.progress("importing") as bar:
         for batch in batches(found, tally):
-            body = (envelope % ",".join(text for _, text in batch)).encode()
+            body = (envelope % ",".join(one.text for one in batch)).encode()
             try:
                 answer = service.call(method, path, raw=body)
             except Refused as refused:
                 refused.lines.append(
-                    f"refused from {tally.unit} {batch[0][0]} on; {tally.accepted} were accepted before"
+                    f"refused from {tally.unit} {batch[0].number} on; {tally.accepted} were accepted before"
                 )
                 raise
             accepted, rejected = OUTCOME[method]
             tally.accepted += answer[accepted]
+            refused_at = set()
             for rejection in answer[rejected]:
-                tally.reject(batch[rejection["index"]][0], rejection["code"], rejection["detail"])
+                refused_at.add(rejection["index"])
+                tally.reject(batch[rejection["index"]].number, rejection["code"], rejection["detail"])
+            tally.actions.update(one.action for at, one in enumerate(batch) if one.action and at not in refused_at)
             bar.show("importing", tally.accepted + len(tally.rejected), None)
     tally.rejected.sort(key=lambda rejection: int(rejection[tally.unit]))
 
 
-def batches(found: Found, tally: Tally) -> Iterator[list[tuple[int, str]]]:
-    """Yield batches of (number, JSON), with at most BATCH_RECORDS and BATCH_BYTES. Faults go to the tally."""
-    batch: list[tuple[int, str]] = []
+class Sent(NamedTuple):
+    """A record that is sent: its number in the file, its JSON, and its action if it is an event."""
+
+    number: int
+    text: str
+    action: str | None
+
+
+def batches(found: Found, tally: Tally) -> Iterator[list[Sent]]:
+    """Yield batches with at most BATCH_RECORDS and BATCH_BYTES. Faults go to the tally."""
+    batch: list[Sent] = []
     size_bytes = 0
     for record in found:
         if isinstance(record, Fault):
@@ -196,7 +207,8 @@ def batches(found: Found, tally: Tally) -> Iterator[list[tuple[int, str]]]:
         if batch and (len(batch) == BATCH_RECORDS or size_bytes + len(text) > BATCH_BYTES):
             yield batch
             batch, size_bytes = [], 0
-        batch.append((record.number, text.decode()))
+        action = record.value.get("action_name")
+        batch.append(Sent(record.number, text.decode(), action if isinstance(action, str) else None))
         size_bytes += len(text)
     if batch:
         yield batch

@@ -380,3 +380,11 @@ def test_models_are_measured_on_judgments_of_the_workbench(softseek: Softseek, t
 
 def test_the_whole_file_tells_the_scale() -> None:
     assert [scale_of(srw(*ratings)) for ratings in ((0, 1), (0.5, 1), (4, 0.5), (5,), ())] == [4, 1, 4, 100, 100]
+
+
+def test_refused_events_are_not_counted_by_action(softseek: Softseek, tmp_path: Path) -> None:
+    lines = [{"name": "no event"}, {"name": "no event"}, {"action_name": "click"}, ubi("click", "q1", "zebra", 1)]
+    records = [json.dumps(line) + "\n" for line in [*lines, QUERY]]
+    code, outcome = softseek("events", "import", written(tmp_path / "ubi.ndjson", "".join(records)))
+    assert (code, outcome["accepted"], len(outcome["rejected"])) == (3, 1, 3)
+    assert outcome["actions"] == {"click": 1}
