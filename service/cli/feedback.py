@@ -16,7 +16,6 @@ from service.cli.failures import PARTLY, USAGE, Failure, Refused
 from service.cli.judgment_files import (
     JudgmentFormat,
     find_queries,
-    first_line,
     guess_judgment_format,
     read_judgments,
     read_queries,
@@ -148,7 +147,7 @@ def open_judgments(
     if kind is JudgmentFormat.SRW:
         raise Failure(USAGE, f"{path.name}: no judgmentRatings in this file")
     kind = kind or guess_judgment_format(path)
-    if not kind.names_queries_by_id or not first_line(path):  # an empty file names no query
+    if not kind.names_queries_by_id or not any(read_judgments(path, kind, {})):  # an empty file names no query
         return read_judgments(path, kind, {}), unit_of(path)
     file = find_queries(path, queries)
     texts, faults = read_queries(file)

@@ -97,12 +97,12 @@ def test_an_empty_stdin_and_an_empty_file_without_a_suffix_have_no_documents(
 
 
 @pytest.mark.parametrize("name", ["empty.jsonl", "empty.ndjson", "empty.tsv", "empty.json", "empty.qrels"])
-@pytest.mark.parametrize("content", [b"", b"\n \n", b"\xef\xbb\xbf\n"])
+@pytest.mark.parametrize("content", [b"", b"\n \n", b"\xef\xbb\xbf\n", b"query-id\tcorpus-id\tscore\n"])
 def test_an_empty_file_of_judgments_needs_no_queries(
     fake: Fake, run: Run, tmp_path: Path, name: str, content: bytes
 ) -> None:
     (tmp_path / name).write_bytes(content)
-    for more in ([], ["--format", "qrels"]):
+    for more in ([], ["--format", "beir" if content.startswith(b"query-id") else "qrels"]):
         done = run("judgments", "import", tmp_path / name, "--url", fake.url, *more)
         assert (done.code, done.out) == (0, "0 of 0 judgments accepted\n")
     assert fake.requests == []
