@@ -33,6 +33,6 @@ class Readiness(Answer):
     status: Literal["ready"]
     """Always `ready`; a service that is not ready answers 503."""
     degraded: dict[str, list[str]] = sometimes()
-    """For `admin`, and without API keys: collections whose answers are less than they should be, with the reasons."""
+    """For `admin`, and without API keys: collections that answer with less than they should, or not; and why."""
     workers: ReadyWorkers = sometimes()
     """For `admin`, and without API keys: the worker processes, if there are any beside this one."""

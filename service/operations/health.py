@@ -80,7 +80,8 @@ async def readyz(request: Request, asking: Asking) -> dict[str, Any]:
     await runtime.require_database()
     if not asking.caller.is_admin:
         return {"status": "ready"}
-    degraded = {name: list(state.degraded) for name, state in list(runtime.collections.items())}
+    encoder = runtime.encoder
+    degraded = {name: list(state.degraded_under(encoder)) for name, state in list(runtime.collections.items())}
     body: dict[str, Any] = {"status": "ready"}
     body["degraded"] = {name: reasons for name, reasons in degraded.items() if reasons}
     if runtime.workers is not None:

@@ -16,6 +16,7 @@ from pathlib import Path
 import structlog
 from sqlalchemy import RowMapping
 
+from index.encoding.encoder import Encoder
 from index.generation.generation import Generation, IndexedDocument
 from index.generation.store import GenerationStore
 from index.memory.aggregation import Confirmations, TenantClicks, TenantRows
@@ -27,7 +28,7 @@ from index.ranking.attention import AttentionHead
 from service.runtime.collection_settings import CollectionSettings
 from service.runtime.replacements import Replacements
 from service.runtime.rules import Rulebook
-from service.runtime.served_collection import ServedCollection, Serving
+from service.runtime.served_collection import OTHER_ENCODER, ServedCollection, Serving
 
 BOUNDS = Bounds()
 HEAL_SECONDS = 30.0
@@ -119,10 +120,16 @@ class CollectionState(ServedCollection):
         if self.serving.version == 0 and self.serving.head.config != self.initial:
             self.serving = replace(self.serving, head=AttentionHead(self.initial))
 
-    def use_known_words(self, words: frozenset[str]) -> None:
-        """Leave these words of queries uncorrected."""
-        self.known_words = words
+    def use_encoder(self, encoder: Encoder) -> None:
+        """Leave the words that the encoder knows uncorrected. Another encoder than the collection's is logged.
+
+        A collection that never had documents is not: its searches would find nothing.
+        """
+        self.known_words = encoder.words
         self.store.configure(self.reading)
+        if encoder.fingerprint != self.fingerprint and self.documents_watermark:
+            reason = "its vectors are of another encoder than SOFTSEEK_ENCODER: all its searches are refused"
+            log.warning(OTHER_ENCODER, collection=self.name, reason=reason)
 
     def publish(
         self,

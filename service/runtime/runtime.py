@@ -222,7 +222,7 @@ class Runtime(SearchRuntime):
         return self.settings.data / "imports"
 
     def _adopted(self, state: CollectionState) -> CollectionState:
-        state.use_known_words(self.encoder.words)
+        state.use_encoder(self.encoder)
         self._watch(state)
         self.collections[state.name] = state
         return state

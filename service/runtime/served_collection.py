@@ -24,6 +24,8 @@ COPY_IS_OLD = "copy_is_old"
 """A searcher does not reach the database, so later changes are unknown to it."""
 RULES_UNREADABLE = "rules_unreadable"
 """A stored rule is damaged and cannot be read: searches go on without it."""
+OTHER_ENCODER = "other_encoder"
+"""The vectors are of another encoder than that of this process: all searches are refused."""
 INDEX_BEHIND = "index_behind"
 """The index lacks committed changes, because it could not be written."""
 
@@ -108,6 +110,10 @@ class ServedCollection(ABC):
         old = (COPY_IS_OLD,) if self.is_old else ()
         ruled = (RULES_UNREADABLE,) if self.rules.unreadable else ()
         return (*serving.degraded, *missing, *((INDEX_BEHIND,) if self.behind else ()), *old, *ruled)
+
+    def degraded_under(self, encoder: Encoder) -> tuple[str, ...]:
+        """Return why answers of a process with this encoder are refusals, or less than they should be."""
+        return (*self.degraded, *(() if encoder.fingerprint == self.fingerprint else (OTHER_ENCODER,)))
 
     def require_encoder(self, encoder: Encoder) -> None:
         """Raise EncoderMismatch unless this encoder made the collection's keys."""

@@ -243,7 +243,7 @@ class SearcherRuntime(Runtime):
     def _made(self, row: RowMapping) -> CollectionState:
         """Load a collection from the copy."""
         state = load_collection(self.database, row, self.settings.data)
-        state.use_known_words(self.encoder.words)
+        state.use_encoder(self.encoder)
         return state
 
     def _load(self) -> None:
