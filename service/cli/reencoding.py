@@ -29,7 +29,7 @@ def reencode(
     with open_runtime(settings) as runtime:
         from index.errors import SearchError
         from service.http.problems import Problem
-        from service.operations.reencoding import reencode, reencode_empty
+        from service.operations.reencoding import reencode, reencode_empty, retired_champion
 
         try:
             state = runtime.collection(collection)
@@ -39,6 +39,7 @@ def reencode(
         except (Problem, SearchError) as error:
             raise Failure(ERROR, str(error)) from error
         others = other_encoders(runtime)
+        retired = done.champion_before if done else retired_champion(runtime, state)
     if json_out:
         facts = asdict(done) if done else None
         named = {"collection": collection, "encoder": encoder, "empty": empty, "others": others}
@@ -52,12 +53,10 @@ def reencode(
                 f"{done.anonymous_queries_deleted} anonymous past queries were deleted: their texts are not stored, "
                 "so they cannot be encoded"
             )
-        if done.champion_before:
-            show.line(
-                f"champion: model 0 (untrained) instead of model {done.champion_before}, which is kept: train again"
-            )
-    if done is not None:
-        show.notice(f"set SOFTSEEK_ENCODER={encoder} for the next commands and servers on this directory")
+    # also where nothing was left to do: an attempt that was killed after its switch has not said it
+    if retired and not json_out:
+        show.line(f"champion: model 0 (untrained) instead of model {retired}, which is kept: train again")
+    show.notice(f"set SOFTSEEK_ENCODER={encoder} for the next commands and servers on this directory")
     for name in empty:
         show.notice(f"{name} is empty and has the encoder {encoder} from now on")
     for name in others:

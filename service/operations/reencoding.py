@@ -62,6 +62,12 @@ def reencode(
     return Reencoded(total, len(vectors), champion, anonymous)
 
 
+def retired_champion(runtime: Runtime, state: CollectionState) -> int:
+    """Return the champion before the last switch to another encoder; 0 if none, or if the alias moved since."""
+    with runtime.database.read() as connection:
+        return repository.retired_champion(connection, state.id)
+
+
 def reencode_empty(runtime: Runtime) -> list[str]:
     """Give the encoder of the runtime to all collections that have nothing to encode; return their names."""
     names = []

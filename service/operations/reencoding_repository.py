@@ -21,6 +21,7 @@ from service.runtime.model_repository import (
 from service.storage.checked_rows import update_row
 from service.storage.checksums import GOLDEN, crc, with_lower_sum, with_owner_changed
 from service.storage.tables import (
+    ALIAS_CHANGES,
     ALIASES,
     DOCUMENTS,
     EVENTS,
@@ -189,6 +190,14 @@ def _trained(connection: Connection, collection_id: int) -> Sequence[Row[int, di
     """Return version and lineage of the trained models."""
     mine = (MODELS.c.collection_id == collection_id, MODELS.c.version > 0)
     return connection.execute(select(MODELS.c.version, MODELS.c.lineage).where(*mine)).all()
+
+
+def retired_champion(connection: Connection, collection_id: int) -> int:
+    """Return the champion before the last switch to another encoder; 0 if none, or if the alias moved since."""
+    mine = (ALIAS_CHANGES.c.collection_id == collection_id, ALIAS_CHANGES.c.name == "champion")
+    wanted = select(ALIAS_CHANGES.c.from_version, ALIAS_CHANGES.c.reason).where(*mine)
+    newest = connection.execute(wanted.order_by(ALIAS_CHANGES.c.id.desc()).limit(1)).one_or_none()
+    return int(newest.from_version) if newest is not None and newest.reason.startswith(REENCODED) else 0
 
 
 def _retire_models(connection: Connection, collection_id: int, fingerprint: str, encoder: str) -> int:
