@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from index.records import Floats
 from service.operations import reencoding_repository as repository
-from service.operations.encoded_blocks import delete_encoded_blocks
+from service.operations.encoded_blocks import EncodedBlocks
 from service.operations.rows_beside import CHUNK, reload, require_no_training, write_beside
 from service.runtime.collection import CollectionState
 from service.runtime.collection_repository import collection_row
@@ -36,7 +36,9 @@ def reencode(
     stays known as damaged. Documents that wait to be encoded stay pending. Raises
     TrainingUnfinished and UnreadableRow.
     """
+    blocks = EncodedBlocks(runtime.settings.data, state.id, runtime.encoder, state.settings.kinds)
     if state.fingerprint == runtime.encoder.fingerprint:
+        blocks.delete()  # those of an attempt that was killed after its switch
         return None
     with runtime.database.write() as connection:
         require_no_training(connection, state)
@@ -58,7 +60,7 @@ def reencode(
             repository.set_rule_vectors(connection, state.id, near)
             champion, anonymous = repository.switch_encoder(connection, before, beside, memory, vectors)
         reload(runtime, state)
-    delete_encoded_blocks(runtime.settings.data)
+    blocks.delete()
     return Reencoded(total, len(vectors), champion, anonymous)
 
 

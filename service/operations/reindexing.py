@@ -11,7 +11,7 @@ from typing import Any
 from index.errors import SearchError
 from service.collections.repository import update_settings
 from service.operations import reencoding_repository as repository
-from service.operations.encoded_blocks import delete_encoded_blocks
+from service.operations.encoded_blocks import EncodedBlocks
 from service.operations.rows_beside import reload, require_no_training, require_readable, write_beside
 from service.runtime.collection import CollectionState
 from service.runtime.collection_repository import bump_watermark, collection_row
@@ -51,7 +51,10 @@ def reindex(
     """
     settings = state.settings.changed(dict(changes))
     has_keys = settings.kinds == state.settings.kinds
+    blocks = EncodedBlocks(runtime.settings.data, state.id, runtime.encoder, settings.kinds)
     if has_keys and settings.language == state.settings.language:
+        if state.fingerprint == runtime.encoder.fingerprint:  # else they are of a reencoding that can go on
+            blocks.delete()  # those of an attempt that was killed after its switch
         return None
     if state.fingerprint != runtime.encoder.fingerprint:
         raise OtherEncoder(
@@ -75,7 +78,7 @@ def reindex(
                 repository.switch_documents(connection, before, beside, {"settings": asdict(settings)})
             noted = repository.note_learned_index(connection, state.id, _index(state.settings), _index(settings))
         reload(runtime, state)
-    delete_encoded_blocks(runtime.settings.data)
+    blocks.delete()
     champion = state.serving.version
     return Reindexed(total, settings.language, settings.keys, champion, champion in noted)
 

@@ -59,7 +59,7 @@ def write_beside(
     document that differs from its checksum is encoded too, and stays known as damaged. Raises UnreadableRow.
     """
     encoder, keeps = runtime.encoder, state.fingerprint == runtime.encoder.fingerprint
-    blocks = EncodedBlocks(runtime.settings.data, encoder, kinds)
+    blocks = EncodedBlocks(runtime.settings.data, state.id, encoder, kinds)
     if runtime.settings.ray_encoders and not keeps:
         _encode_on_cluster(runtime, state, blocks, kinds, advance)
     done = 0
