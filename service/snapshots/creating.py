@@ -7,6 +7,7 @@ whole. The next start deletes what a killed process left.
 import os
 import shutil
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -74,18 +75,29 @@ def make_snapshot(maker: Maker) -> dict[str, Any]:
         maker.reached("written")
         sha256 = check_bytes(working / "archive")  # reads what was written
         target = folder / f"{working.name.removesuffix(WORKING)}{SUFFIX}"
-        os.replace(working / "archive", target)
-        sync_directory(folder)
+        _publish(maker, working / "archive", target, sha256)
     finally:
         shutil.rmtree(working, ignore_errors=True)
-    maker.reached("named")
-    write_atomically(target.with_name(target.name + CHECKSUM), f"{sha256}  {target.name}\n".encode())
-    maker.reached("summed")
     size = target.stat().st_size
     file = f"{folder.name}/{target.name}"
     return {"file": file, "bytes": size, "sha256": sha256, "documents": facts["counts"]["documents"]} | {
         "damaged_models": facts["damaged_models"]
     }
+
+
+def _publish(maker: Maker, archive: Path, target: Path, sha256: str) -> None:
+    """Write the file of the checksum, and then give the archive its name: a snapshot without the checksum never is."""
+    checksum = target.with_name(target.name + CHECKSUM)
+    try:
+        write_atomically(checksum, f"{sha256}  {target.name}\n".encode())
+        maker.reached("summed")
+        os.replace(archive, target)
+    except BaseException:
+        with suppress(OSError):
+            checksum.unlink()
+        raise
+    sync_directory(target.parent)
+    maker.reached("named")
 
 
 def _write(maker: Maker, working: Path, made_at: datetime) -> dict[str, Any]:

@@ -1,8 +1,10 @@
 """A snapshot that differs in a byte, has strange members or does not fit is refused. A kill leaves all or nothing."""
 
+import errno
 import hashlib
 import io
 import json
+import os
 import shutil
 import tarfile
 from collections.abc import Iterator
@@ -15,6 +17,7 @@ import pytest
 
 from index.encoding.hashing_encoder import HashingEncoder
 from index.errors import DamagedFile
+from index.storage.files import sha256_file
 from service.cli import main
 from service.http.access import Asked
 from service.keys.actions import create_key
@@ -214,15 +217,39 @@ def test_a_kill_at_any_step_of_a_snapshot_leaves_the_data_and_whole_snapshots(da
     with running(data) as runtime:
         state = state_of(runtime)
         snapshot_of(runtime, kill)
-    assert steps == ["copied", "written", "named", "summed"]
+    assert steps == ["copied", "written", "summed", "named"]
     for step in steps:
         left = tmp_path / step
         with running(left) as runtime:
             assert state_of(runtime) == state
             assert not list((left / "snapshots").glob("*.working"))
-            assert len(stored_snapshots(left)) == kept + (step in ("named", "summed"))
+            assert len(stored_snapshots(left)) == kept + (step == "named")
             assert verify(snapshot_of(runtime))["state"] == state.sha256
         assert all(verify(one.path)["state"] == state.sha256 for one in stored_snapshots(left))
+        assert all(one.as_json()["sha256"] == sha256_file(one.path) for one in stored_snapshots(left))
+        assert len(list((left / "snapshots").iterdir())) == 2 * len(stored_snapshots(left)), "a checksum for each"
+
+
+@pytest.mark.parametrize("full", ["the checksum", "the name"])
+def test_a_disk_that_is_full_at_the_end_leaves_no_snapshot(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, full: str
+) -> None:
+    copy = shutil.copytree(data, tmp_path / "data")
+    before = sorted(path.name for path in (copy / "snapshots").iterdir())
+    replace = os.replace
+
+    def refuse(source: Path, target: Path) -> None:
+        if target.parent.name == "snapshots" and target.suffix == (".sha256" if full == "the checksum" else ".tar"):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        replace(source, target)
+
+    with running(copy) as runtime:
+        with monkeypatch.context() as patched:
+            patched.setattr(os, "replace", refuse)
+            with pytest.raises(OSError, match="No space left"):
+                snapshot_of(runtime)
+        assert sorted(path.name for path in (copy / "snapshots").iterdir()) == before
+        assert snapshot_of(runtime).is_file()
 
 
 def test_a_kill_at_any_step_of_a_restore_leaves_nothing_or_all(file: Path, tmp_path: Path) -> None:
