@@ -259,6 +259,18 @@ def test_snapshots_that_were_asked_for_do_not_put_off_a_scheduled_one(tmp_path: 
         assert ended(lambda: runtime_of(client).jobs.show(task_id))["status"] == "succeeded"
 
 
+def test_a_failed_snapshot_that_was_asked_for_puts_off_a_scheduled_one_by_an_hour(
+    tmp_path: Path, monkeypatch: Any
+) -> None:
+    with unscheduled(tmp_path / "data", snapshot_every_hours=2) as client:
+        with monkeypatch.context() as failing:
+            failing.setattr("service.snapshots.actions.make_snapshot", lambda _maker: 1 // 0)
+            task = good(client.post("/v1/snapshots"))
+            assert ended(lambda: good(client.get(f"/v1/tasks/{task['id']}")))["status"] == "failed"
+        assert make_due_snapshot(runtime_of(client), datetime.now(UTC) + timedelta(minutes=59)) is None
+        assert make_due_snapshot(runtime_of(client), datetime.now(UTC) + timedelta(minutes=61)) is not None
+
+
 def test_the_list_says_why_the_last_snapshot_failed(tmp_path: Path, monkeypatch: Any) -> None:
     with unscheduled(tmp_path / "data", snapshot_every_hours=2) as client:
         runtime = runtime_of(client)
