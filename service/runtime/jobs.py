@@ -14,6 +14,7 @@ import structlog
 from sqlalchemy import Connection
 
 from index.errors import Canceled
+from index.storage.full_disk import is_full
 from service.http.answers import TaskType
 from service.http.problems import INSUFFICIENT_STORAGE, Problem, not_found, problem_of
 from service.runtime.lanes import Lanes
@@ -323,12 +324,14 @@ class Jobs:
 def _log_failure(event: str, task_id: str) -> None:
     """Log the exception that is being handled. The outcome of a task does not depend on its line in the log.
 
-    A Problem is an answer to the caller and no fault of the code: its line has no traceback.
+    A Problem is an answer to the caller, and a full disk no fault of the code: their lines have no traceback.
     """
     with suppress(Exception):
         error = sys.exception()
         if isinstance(error, Problem):
             log.warning(event, task=task_id, code=error.code, detail=error.detail)
+        elif is_full(error):
+            log.warning(event, task=task_id, code=INSUFFICIENT_STORAGE, detail=str(error))
         else:
             log.exception(event, task=task_id)
 

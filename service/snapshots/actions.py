@@ -8,7 +8,7 @@ from sqlalchemy import Row
 from sqlalchemy.exc import SQLAlchemyError
 
 from index.storage.full_disk import is_full
-from service.http.problems import Problem, not_found
+from service.http.problems import INSUFFICIENT_STORAGE, Problem, not_found
 from service.runtime.jobs import Progress
 from service.runtime.runtime import Runtime
 from service.snapshots.creating import SPARE_BYTES, Maker, bytes_needed, make_snapshot, require_space
@@ -21,8 +21,9 @@ MAX_SNAPSHOTS = 100
 MIB = 2**20
 """The unit of a task's progress."""
 RETRY = timedelta(hours=1)
-"""Time from an attempt that failed or was canceled to the next scheduled snapshot, at most."""
+"""Time from an attempt that failed or was canceled, asked for or not, to the next scheduled snapshot, at most."""
 SNAPSHOT_IN_PROGRESS = "another snapshot is being made, or an erasure goes on; try again when its task has ended"
+NO_SNAPSHOT = "the disk is full: no snapshot was made"
 log = structlog.get_logger()
 
 
@@ -102,7 +103,25 @@ def _start(runtime: Runtime, scheduled: bool) -> str:
 
 
 def _make(runtime: Runtime, scheduled: bool, progress: Progress) -> dict[str, Any]:
+    """Make a snapshot, and delete the oldest of the schedule. Raises Problem 409, and 507 if the disk is full."""
     _require_room(runtime)
+    try:
+        result = _made(runtime, scheduled, progress)
+    except Exception as error:
+        if isinstance(error, Problem) or not is_full(error):
+            raise
+        raise Problem(507, INSUFFICIENT_STORAGE, NO_SNAPSHOT) from error
+    progress.total = progress.done  # stored with the end of the task
+    log.info("snapshot_made", **{name: result[name] for name in ("file", "bytes", "documents")})
+    if scheduled:
+        kept = newest_by_clock(_scheduled(runtime), datetime.now(UTC))
+        for old in kept[runtime.settings.snapshot_keep :]:
+            old.delete()
+    return result
+
+
+def _made(runtime: Runtime, scheduled: bool, progress: Progress) -> dict[str, Any]:
+    """Make a snapshot with its progress."""
     progress.expect((bytes_needed(runtime) - SPARE_BYTES) // 2 // MIB)
     written = 0
 
@@ -111,14 +130,7 @@ def _make(runtime: Runtime, scheduled: bool, progress: Progress) -> dict[str, An
         written += count
         progress.advance(written // MIB - progress.done)
 
-    result = make_snapshot(Maker(runtime, scheduled, advance))
-    progress.expect(progress.done)
-    log.info("snapshot_made", **{name: result[name] for name in ("file", "bytes", "documents")})
-    if scheduled:
-        kept = newest_by_clock(_scheduled(runtime), datetime.now(UTC))
-        for old in kept[runtime.settings.snapshot_keep :]:
-            old.delete()
-    return result
+    return make_snapshot(Maker(runtime, scheduled, advance))
 
 
 def _is_asked_for(task: Row[Any]) -> bool:

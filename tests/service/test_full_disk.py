@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import tantivy
 from fastapi.testclient import TestClient
+from structlog.testing import capture_logs
 
 import service.documents.routes
 from index.generation.store import GenerationStore
@@ -20,7 +21,7 @@ from service.snapshots.stored import stored_snapshots
 from service.storage.database import Database, DatabaseUnreachable
 from service.storage.sqlite_database import SqliteDatabase
 from service.training.child import error_of
-from tests.service.client import DEFAULT, CollectionClient, opened, problem, runtime_of
+from tests.service.client import DEFAULT, CollectionClient, ended, opened, problem, runtime_of
 
 LONG = "copper " * 20_000
 FULL = OSError(errno.ENOSPC, "No space left on device")
@@ -173,10 +174,24 @@ def resumptions(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return found
 
 
-def test_a_task_that_a_full_disk_ends_says_so(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("service.snapshots.actions.make_snapshot", refuse)
-    error = CollectionClient(client).ended_task(client.post("/v1/snapshots").json())["error"]
+def test_a_task_that_a_full_disk_ends_says_so(client: TestClient) -> None:
+    jobs = runtime_of(client).jobs
+    with capture_logs() as log:
+        task_id = jobs.start("evaluation", None, refuse)
+        error = ended(lambda: jobs.show(task_id))["error"]
     assert error == {"code": "insufficient_storage", "detail": NO_SPACE}
+    assert [(line["log_level"], "exc_info" in line) for line in log if line["event"] == "task_failed"] == [
+        ("warning", False)
+    ]
+
+
+@pytest.mark.parametrize("full", ["service.snapshots.actions.make_snapshot", "service.runtime.jobs.Progress.expect"])
+def test_a_snapshot_that_a_full_disk_ends_says_that_none_was_made(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch, full: str
+) -> None:
+    monkeypatch.setattr(full, refuse)
+    error = CollectionClient(client).ended_task(client.post("/v1/snapshots").json())["error"]
+    assert error == {"code": "insufficient_storage", "detail": "the disk is full: no snapshot was made"}
 
 
 def test_a_training_run_that_a_full_disk_ends_says_so(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
