@@ -1,5 +1,7 @@
 """`reencode` and `reindex`: other vectors, other kinds of keys or another language for a collection with documents."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,6 +14,7 @@ from service.cli.failures import ERROR, USAGE, Failure
 from service.cli.options import DataOption, JsonOption
 
 if TYPE_CHECKING:
+    from service.runtime.collection import CollectionState
     from service.runtime.runtime import Runtime
 
 
@@ -27,17 +30,12 @@ def reencode(
     """
     settings = quiet(settings_from(data=data, encoder=encoder))
     with open_runtime(settings) as runtime:
-        from index.errors import SearchError
-        from service.http.problems import Problem
         from service.operations.reencoding import reencode, reencode_empty, retired_champion
 
-        try:
-            state = runtime.collection(collection)
+        with switching(runtime, collection) as state:
             with show.progress("encoding") as bar:
                 done = reencode(runtime, state, lambda count, total: bar.show("encoding", count, total))
             empty = reencode_empty(runtime)
-        except (Problem, SearchError) as error:
-            raise Failure(ERROR, str(error)) from error
         others = other_encoders(runtime)
         retired = done.champion_before if done else retired_champion(runtime, state)
     if json_out:
@@ -84,16 +82,10 @@ def reindex(
     if "passage" not in changes.get("keys", ["passage"]):
         raise Failure(USAGE, "--keys: must contain passage: passages score the documents that have no other keys")
     with open_runtime(quiet(settings_from(data=data))) as runtime:
-        from index.errors import SearchError
-        from service.http.problems import Problem
         from service.operations.reindexing import reindex
 
-        try:
-            state = runtime.collection(collection)
-            with show.progress("encoding") as bar:
-                done = reindex(runtime, state, changes, lambda count, total: bar.show("encoding", count, total))
-        except (Problem, SearchError) as error:
-            raise Failure(ERROR, str(error)) from error
+        with switching(runtime, collection) as state, show.progress("encoding") as bar:
+            done = reindex(runtime, state, changes, lambda count, total: bar.show("encoding", count, total))
     if json_out:
         show.data({"collection": collection, "changed": done is not None, "done": asdict(done) if done else None})
     elif done is None:
@@ -108,3 +100,40 @@ def other_encoders(runtime: "Runtime") -> list[str]:
     """Return the names of the collections that have another encoder."""
     fingerprint = runtime.encoder.fingerprint
     return sorted(name for name, state in runtime.collections.items() if state.fingerprint != fingerprint)
+
+
+@contextmanager
+def switching(runtime: "Runtime", collection: str) -> Iterator["CollectionState"]:
+    """Yield the collection that gets other rows. Raise refusals and a full disk as a Failure."""
+    from index.errors import SearchError
+    from index.storage.full_disk import is_full
+    from service.http.problems import Problem
+
+    state = None
+    try:
+        state = runtime.collection(collection)
+        yield state
+    except (Problem, SearchError) as error:
+        raise Failure(ERROR, str(error)) from error
+    except Exception as error:
+        if state is None or not is_full(error):
+            raise
+        raise no_space(runtime, state, error) from error
+
+
+def no_space(runtime: "Runtime", state: "CollectionState", error: Exception) -> Failure:
+    """Return the failure of a disk that is full. state: the collection as it was at the start of the command."""
+    from index.storage.full_disk import NotSynced
+    from service.http.problems import INSUFFICIENT_STORAGE
+    from service.runtime.collection_repository import collection_row
+
+    with runtime.database.read() as connection:
+        is_switched = collection_row(connection, state.id)["documents_watermark"] != state.documents_watermark
+    if is_switched:
+        standing = f"{state.name} was switched"
+    elif isinstance(error, NotSynced):  # the next start may find the commit in the write-ahead log
+        standing = f"{state.name} may have been switched"
+    else:
+        standing = "nothing was switched"
+    repeat = "repeat the command when there is space, and it goes on"
+    return Failure(ERROR, f"{INSUFFICIENT_STORAGE}: the disk is full: {standing}; {repeat}")

@@ -1,12 +1,19 @@
-"""A `reencode` or `reindex` that is killed after its switch: the repeated command says and does what is left."""
+"""What `reencode` and `reindex` say and leave after a kill behind the switch, and on a full disk."""
 
+import errno
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+import service.runtime.runtime as runtime_module
 from index.encoding.hashing_encoder import HashingEncoder
+from index.storage.full_disk import NotSynced
+from service.cli import main
+from service.documents.repository import insert_vectors
 from service.operations import reencoding as operation
-from service.operations import reencoding_repository, reindexing
+from service.operations import reencoding_repository, reindexing, rows_beside
 from service.operations.encoded_blocks import FOLDER
 from service.operations.reencoding import reencode
 from service.operations.reindexing import reindex
@@ -88,3 +95,55 @@ def test_a_repeated_reindexing_deletes_its_vectors(data: Path, monkeypatch: pyte
     with running(data, HashingEncoder()) as runtime:
         assert reindex(runtime, runtime.collection("wood"), more) is None
     assert not (data / FOLDER).exists()
+
+
+class Full:
+    """Fails as a full disk does at one call, in place of a function that is called before."""
+
+    def __init__(self, function: Callable[..., Any], error: OSError) -> None:
+        self._function, self._error = function, error
+
+    def __call__(self, *arguments: Any, **more: Any) -> Any:
+        self._function(*arguments, **more)
+        raise self._error
+
+
+FULL = OSError(errno.ENOSPC, "No space left on device")
+NOT_SYNCED = NotSynced(errno.ENOSPC, "No space left on device")
+
+
+@pytest.mark.parametrize(
+    ("step", "error", "standing"),
+    [
+        ((rows_beside, "insert_vectors"), FULL, "nothing was switched"),
+        ((reencoding_repository, "switch_encoder"), FULL, "nothing was switched"),
+        ((reencoding_repository, "switch_encoder"), NOT_SYNCED, "wood may have been switched"),
+        ((operation, "reload"), FULL, "wood was switched"),
+    ],
+)
+def test_a_full_disk_ends_the_command_with_what_it_left(
+    command: Command, monkeypatch: pytest.MonkeyPatch, step: tuple[Any, str], error: OSError, standing: str
+) -> None:
+    with monkeypatch.context() as patched:
+        patched.setattr(*step, Full(getattr(*step), error))
+        _, err = command("wood", "--encoder", "wide", code=1)
+    repeat = "repeat the command when there is space, and it goes on"
+    assert err.splitlines()[-1] == f"insufficient_storage: the disk is full: {standing}; {repeat}"
+    out, _ = command("wood", "--encoder", "wide")
+    assert "champion: model 0 (untrained) instead of model 1" in out
+
+
+def test_a_full_disk_ends_reindex_too(
+    data: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(runtime_module, "load_encoder", lambda *_: HashingEncoder())
+    arguments = ["reindex", "wood", "--keys", "passage", "--data", str(data)]
+    with monkeypatch.context() as patched:
+        patched.setattr(rows_beside, "insert_vectors", Full(insert_vectors, FULL))
+        with pytest.raises(SystemExit) as ended:
+            main(arguments)
+    assert ended.value.code == 1
+    assert "insufficient_storage: the disk is full: nothing was switched;" in capsys.readouterr().err
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    assert not ended.value.code
