@@ -1,4 +1,4 @@
-"""What `reencode` and `reindex` say and leave after a kill behind the switch, and on a full disk."""
+"""What `reencode` and `reindex` say and leave after a kill after the switch, and on a full disk."""
 
 import errno
 from collections.abc import Callable
@@ -32,7 +32,7 @@ def kill(*_: object) -> None:
 
 @pytest.fixture
 def killed(data: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The data directory after a reencoding that was killed behind its switch."""
+    """The data directory after a reencoding that was killed after its switch."""
     with running(data) as runtime, monkeypatch.context() as patched:
         patched.setattr(operation, "reload", kill)
         with pytest.raises(KeyboardInterrupt):
