@@ -386,15 +386,11 @@ def prediction(figures: Mapping[str, Any]) -> str:
 
 def examination(figures: Mapping[str, Any]) -> str:
     """Return the errors of estimates of position bias."""
-    known = ("impressions", "shuffled", "eta", "seconds")
+    known = ("impressions", "ranking", "rises", "shuffled")
     estimators = [name for name in figures["rows"][0] if name not in known]
     rows = [
-        [
-            f"{row['impressions']:,}",
-            f"{100 * row['shuffled']:.0f} %",
-            str(row["eta"]),
-            *(share(row[each], 2) for each in estimators),
-        ]
+        [f"{row['impressions']:,}", row["ranking"], "yes" if row["rises"] else "no", f"{100 * row['shuffled']:.0f} %"]
+        + [share(row[each], 2) for each in estimators]
         for row in figures["rows"]
     ]
-    return table(["impressions", "lists with changed ranks", "eta", *estimators], rows)
+    return table(["impressions", "ranking", "clicked documents rise", "shuffled lists", *estimators], rows)

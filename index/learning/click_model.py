@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import isotonic_regression
 from scipy.special import expit
 
 from index.learning.examination import examination_curve
@@ -18,6 +19,14 @@ from index.learning.examples import MAX_SILENT, Feedback, expected_examinations,
 from index.memory.click_worth import ASSUMED_CURVE, POSITIONS
 from index.records import Floats, Ints
 
+ENOUGH_CLICKS = 100
+"""Least number of clicks in the log for an estimate."""
+ATTRACTION_PRIOR = (1.0, 4.0)
+"""Beta prior of an attraction in EM: pseudo-counts of clicks and of examinations without a click."""
+PRIOR_IMPRESSIONS = 5.0
+"""Weight of the assumed curve in EM, in impressions per position. A position without clicks keeps some examination."""
+STEPS = 200
+"""EM iterations for the examination curve."""
 LEAST_EXAMINATION = 0.05
 """Least examination of an impression in grading, so that a single click at a deep position is weak evidence."""
 PRIOR_EXAMINATIONS = 1.0
@@ -63,7 +72,7 @@ class Examination:
 
     curve: Floats
     method: str
-    """`estimated`, or `assumed` if no document with a click changed positions."""
+    """`estimated`, or `assumed` if the log has too few clicks."""
     pairs: int
     """Pairs of query and document that changed positions and were clicked."""
     pair_clicks: int
@@ -148,12 +157,53 @@ def count_clicks(feedback: Iterable[Feedback]) -> ClickCounts:
 
 
 def estimate_examination(feedback: Sequence[Feedback]) -> Examination:
-    """Return the examination of a log (`examination_curve`): the assumed one if no document changed positions."""
+    """Return the examination of a log: with fewer than ENOUGH_CLICKS clicks the assumed one, else `examination_curve`.
+
+    Its prior is the geometric mean of the assumed curve and of EM. EM takes a good ranking for a steep curve, and the
+    assumed curve knows nothing of the log.
+    """
     counts = count_clicks(feedback)
     swapped = counts.swapped()
     facts = (len(np.unique(swapped.pair)), int(swapped.clicks.sum()), int(counts.clicks.sum()))
-    curve = examination_curve(one.contrasts for one in feedback)
-    return Examination(curve, "assumed" if curve is ASSUMED_CURVE else "estimated", *facts)
+    if counts.clicks.sum() < ENOUGH_CLICKS:
+        return Examination(ASSUMED_CURVE, "assumed", *facts)
+    prior = np.sqrt(expectation_maximisation(counts) * ASSUMED_CURVE)
+    return Examination(examination_curve((one.contrasts for one in feedback), prior), "estimated", *facts)
+
+
+def expectation_maximisation(counts: ClickCounts, steps: int = STEPS) -> Floats:
+    """Return the curve (POSITIONS,) by EM of the position-based model with a Beta prior on attraction.
+
+    Wang et al. 2018, section 4, without their regression: each pair has its own attraction. Below the last shown
+    position the curve falls as the assumed curve does.
+    """
+    pair, rank, shown, clicks = counts.pair, counts.rank, counts.shown, counts.clicks
+    passed, pairs = shown - clicks, int(pair.max(initial=-1)) + 1
+    prior_clicks, prior_passes = ATTRACTION_PRIOR
+    curve, attraction = ASSUMED_CURVE.astype(np.float64), np.full(pairs, prior_clicks / (prior_clicks + prior_passes))
+    rank_shown, pair_shown = sums_of(rank, shown, POSITIONS), sums_of(pair, shown, pairs)
+    for _ in range(steps):
+        examined, attracted = curve[rank], attraction[pair]
+        missed = passed / np.maximum(1 - examined * attracted, 1e-12)
+        rank_examined = sums_of(rank, clicks + missed * examined * (1 - attracted), POSITIONS)
+        pair_attracted = sums_of(pair, clicks + missed * attracted * (1 - examined), pairs)
+        curve = (rank_examined + PRIOR_IMPRESSIONS * ASSUMED_CURVE) / (rank_shown + PRIOR_IMPRESSIONS)
+        attraction = (pair_attracted + prior_clicks) / (pair_shown + prior_clicks + prior_passes)
+    last = int(rank.max(initial=0))
+    curve[last + 1 :] = curve[last] * ASSUMED_CURVE[last + 1 :] / ASSUMED_CURVE[last]
+    return non_increasing(curve, sums_of(rank, clicks, POSITIONS) + ASSUMED_CURVE)
+
+
+def sums_of(groups: Ints, values: Doubles, count: int) -> Doubles:
+    """Return (count,) the sum of the values of each group in [0, count)."""
+    return np.bincount(groups, values, count).astype(np.float64, copy=False)
+
+
+def non_increasing(curve: Doubles, weights: Doubles) -> Floats:
+    """Return the nearest non-increasing curve, scaled to start at 1: isotonic regression of the weighted logarithms."""
+    logs = isotonic_regression(np.log(np.maximum(curve, 1e-6)), weights=weights, increasing=False).x
+    smooth: Floats = np.exp(logs - logs[0]).astype(np.float32)
+    return smooth
 
 
 def highest_hash(feedback: Iterable[Feedback]) -> int | None:

@@ -25,8 +25,10 @@ Contrasts = tuple[tuple[int, int, float], ...]
 
 For each earlier rank, the sum of coefficient / examination has the mean zero at the true curve.
 """
-PRIOR_DEVIATION = 0.8
+PRIOR_DEVIATION = 0.5
 """Standard deviation of the fall of log examination from one position to another, e times as deep, in the prior."""
+STEEPEST = 5.0
+"""Greatest fall of log examination from one position to another, e times as deep."""
 
 Doubles = NDArray[np.float64]
 
@@ -56,23 +58,23 @@ def contrasts_of(sums: Mapping[tuple[int, int], float]) -> Contrasts:
     return tuple((earlier, rank, value) for (earlier, rank), value in sorted(sums.items()))
 
 
-def examination_curve(queries: Iterable[Contrasts]) -> Floats:
+def examination_curve(queries: Iterable[Contrasts], prior: Floats = ASSUMED_CURVE) -> Floats:
     """Return the non-increasing examination curve (POSITIONS,), 1 at the first position.
 
     With A_q the contrasts of a query and phi = 1 / examination, the sums m = sum_q A_q phi have the mean zero. The
     curve minimises sum_a m_a^2 / sum_q (A_q phi)_a^2, the continuously updated generalised method of moments of Hansen,
-    Heaton and Yaron (1996), in which a curve gains nothing by the scale of phi. Its prior is a random walk of log phi
-    over the logarithm of the position, around the assumed curve. It decides where no document changed its position.
+    Heaton and Yaron (1996), in which a curve gains nothing by the scale of phi. The prior is a random walk of log phi
+    over the logarithm of the position around a non-increasing curve. It decides where no document changed its position.
     """
     entries = [(number, *entry) for number, contrasts in enumerate(queries) for entry in contrasts]
     table = np.asarray(entries, np.float64).reshape(-1, 4)
     query, earlier, rank = table[:, :3].astype(np.int64).T
     if (earlier == rank).all():
-        return ASSUMED_CURVE
+        return prior
     rows, row = np.unique(query * POSITIONS + earlier, return_inverse=True)
     coefficient, rank_of_row = table[:, 3], rows % POSITIONS
-    assumed = -np.diff(np.log(ASSUMED_CURVE.astype(np.float64)))
-    scale = PRIOR_DEVIATION**2 * np.diff(np.log(np.arange(1, POSITIONS + 1)))
+    expected, deeper = -np.diff(np.log(prior.astype(np.float64))), np.diff(np.log(np.arange(1, POSITIONS + 1)))
+    scale = PRIOR_DEVIATION**2 * deeper
 
     def loss(falls: Doubles) -> tuple[float, Doubles]:
         """Return the objective and its gradient. falls (POSITIONS - 1,): of log examination to the next position."""
@@ -84,10 +86,10 @@ def examination_curve(queries: Iterable[Contrasts]) -> Floats:
         by_row = 2 * (ratio[rank_of_row] - ratio[rank_of_row] ** 2 * own)
         by_log = np.bincount(rank, coefficient * by_row[row], POSITIONS) * phi
         by_fall = np.cumsum(by_log[::-1])[::-1][1:]
-        away = falls - assumed
+        away = falls - expected
         return float(moment @ ratio + (away**2 / scale).sum()), by_fall + 2 * away / scale
 
-    bounds = [(0.0, None)] * (POSITIONS - 1)
-    found = minimize(loss, assumed, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": 500})
+    bounds = [(0.0, STEEPEST * one) for one in deeper]
+    found = minimize(loss, expected, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": 500})
     curve: Floats = np.exp(-np.concatenate([[0.0], np.cumsum(found.x)])).astype(np.float32)
     return curve

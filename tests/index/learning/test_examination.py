@@ -1,5 +1,7 @@
 """The examination of positions, estimated from lists that follow earlier clicks."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -90,11 +92,13 @@ def test_the_same_log_gives_the_same_bits_and_the_order_of_its_queries_hardly_co
 
 
 def test_the_record_of_a_run_has_the_facts_of_the_curve() -> None:
-    shown, clicks = {7: {1: 3, 2: 2}, 8: {2: 1}}, {7: {1: 2, 2: 1}, 8: {2: 1}}
-    one = Feedback("a", "a", np.zeros(2, np.float32), {7: 1.0}, shown, clicks, contrasts=((0, 0, 1.0), (0, 1, -1.0)))
-    said = estimate_examination([one]).as_dict()
+    shown, clicks = {7: {1: 90, 2: 90}, 8: {2: 90}}, {7: {1: 50, 2: 40}, 8: {2: 10}}
+    contrasts = ((0, 0, 1.0), (0, 1, -1.0))
+    one = Feedback("a", "a", np.zeros(2, np.float32), {7: 1.0}, shown, clicks, contrasts=contrasts)
+    other = replace(one, shown={}, clicks={}, contrasts=((0, 0, 2.0), (0, 1, -1.0)))
+    said = estimate_examination([one, other]).as_dict()
     facts = (said["method"], said["swapped_pairs"], said["swapped_clicks"], said["clicks"])
-    assert facts == ("estimated", 1, 3, 4)
+    assert facts == ("estimated", 1, 90, 100)
     assert said["curve"][0] == 1.0
     assert len(said["curve"]) == 10
-    assert estimate_examination([]).as_dict()["method"] == "assumed"
+    assert said["curve"] != estimate_examination([one]).as_dict()["curve"], "a moment needs two queries"
