@@ -21,7 +21,7 @@ from benchmarks.examination_peers import harvest
 from benchmarks.result_file import add_out, publish
 from benchmarks.simulator import SEVERITIES, Searchers, attraction, clicked, examination
 from index.learning.click_model import count_clicks, estimate_examination, expectation_maximisation
-from index.learning.examination import add_showing, contrasts_of
+from index.learning.contrasts import add_showing, contrasts_of
 from index.learning.examples import Feedback
 from index.memory.click_worth import ASSUMED_CURVE
 
@@ -90,7 +90,7 @@ def log(
     popularity = 1 / np.arange(1, queries + 1)
     grades = (random.random((queries, PLACES)) < relevant).astype(np.int64)
     counts: dict[int, dict[int, dict[int, tuple[int, int]]]] = {}
-    sums: dict[int, dict[tuple[int, int], float]] = {}
+    sums: dict[int, dict[int, float]] = {}
     for query in random.choice(queries, size, p=popularity / popularity.sum()).tolist():
         of_query, of_sums = counts.setdefault(query, {}), sums.setdefault(query, {})
         ranks = np.arange(PLACES) + (SHUFFLE * random.normal(size=PLACES) if random.random() < shuffled else 0)
@@ -107,9 +107,7 @@ def log(
     return [_feedback(query, counts[query], sums[query]) for query in sorted(counts)]
 
 
-def _feedback(
-    query: int, counts: dict[int, dict[int, tuple[int, int]]], sums: dict[tuple[int, int], float]
-) -> Feedback:
+def _feedback(query: int, counts: dict[int, dict[int, tuple[int, int]]], sums: dict[int, float]) -> Feedback:
     shown = {row: {place: one[0] for place, one in at.items()} for row, at in counts.items()}
     clicks = {row: {place: one[1] for place, one in at.items()} for row, at in counts.items()}
     return Feedback(str(query), "", np.zeros(1, np.float32), {}, shown, clicks, contrasts=contrasts_of(sums))

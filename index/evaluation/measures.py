@@ -1,6 +1,7 @@
 """Measures of ranked lists against judgments, with ir-measures. A judged query without results has the value zero."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from numbers import Real
 
 import ir_measures
@@ -67,8 +68,9 @@ def measure_run(run: Run, qrels: Qrels, names: Sequence[str] = DEFAULT_MEASURES)
 
 def _whole(grade: object) -> int:
     """Return a grade as the integer that pytrec-eval takes. Raises InvalidArgument."""
-    if isinstance(grade, Real) and (number := float(grade)).is_integer() and abs(number) <= MOST:
-        return int(number)
+    with suppress(OverflowError):  # of an integer that no float can hold
+        if isinstance(grade, Real) and (number := float(grade)).is_integer() and abs(number) <= MOST:
+            return int(number)
     raise InvalidArgument(f"a grade is {grade!r}; a measure takes whole numbers up to {MOST}")
 
 

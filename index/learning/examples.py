@@ -14,7 +14,7 @@ import numpy as np
 from index.candidates.base import MISSING
 from index.encoding.encoder import Encoder
 from index.generation.generation import Generation
-from index.learning.examination import Contrasts
+from index.learning.contrasts import Contrasts
 from index.learning.slates import Slate, Slates, stacked
 from index.memory.click_worth import ASSUMED_CURVE
 from index.ranking.array_api import Array
@@ -72,7 +72,7 @@ class Feedback:
     vector of the text that searches encode, after corrections. memory_vector is the unit vector of the typed text, None
     if searches encode that text. known is the share of the tokens of the encoded text that the encoder knows, 0 if no
     text was encoded. contrasts compare the impressions of each document with its earlier impressions
-    (`index.learning.examination`).
+    (`index.learning.contrasts`).
     """
 
     query_key: str

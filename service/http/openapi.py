@@ -1,16 +1,18 @@
 """The OpenAPI schema of FastAPI, with problems as errors, and with the schemas of batch items."""
 
-import threading
+import asyncio
 from collections.abc import Iterable, Iterator, Mapping
 from copy import deepcopy
 from typing import Any
 
+import orjson
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
-from fastapi.responses import JSONResponse
 from pydantic import BaseModel
 from pydantic.json_schema import JsonSchemaMode
+from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
+from starlette.responses import Response
 
 from service.http.access import Access
 from service.http.answers import PROBLEM_TYPE, Answer, Problem
@@ -34,12 +36,14 @@ def serve_schema(app: FastAPI, path: str) -> None:
 
     The route of FastAPI makes the schema on the event loop, where every other request waits for seconds.
     """
-    making = threading.Lock()  # the first requests come together and make it once
+    making = asyncio.Lock()  # the first requests come together: one of them takes a thread, the others none
+    made: list[bytes] = []
 
-    def openapi(_request: Request) -> JSONResponse:
-        with making:
-            schema = app.openapi()
-        return JSONResponse(schema)
+    async def openapi(_request: Request) -> Response:
+        async with making:
+            if not made:
+                made.append(await run_in_threadpool(lambda: orjson.dumps(app.openapi())))
+        return Response(made[0], media_type="application/json")
 
     app.add_route(path, openapi, include_in_schema=False)
 

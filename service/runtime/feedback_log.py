@@ -6,15 +6,14 @@ Impressions are streamed and only their counts are kept, so that the log of a ye
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
-from heapq import nsmallest
-from itertools import chain
+from heapq import merge, nsmallest
 from typing import Any, TypeVar
 
 import numpy as np
 import orjson
 from sqlalchemy import Connection
 
-from index.learning.examination import add_showing, contrasts_of
+from index.learning.contrasts import contrasts_of
 from index.learning.examples import MAX_SILENT, Feedback, InContext, Showings, Solved, hash_of
 from index.learning.slates import MAX_SLATES
 from index.records import Floats
@@ -86,7 +85,9 @@ def gather_feedback(
     _add_judgments(connection, collection_id, rows, records)
     summary = _summarise_events(connection, collection_id, rows)
     for action in _all_actions(summary):
-        records.setdefault(action.query_key, QueryRecord(action.text))
+        record = records.setdefault(action.query_key, QueryRecord(action.text))
+        if action.row not in record.ratings:
+            record.places[action.row] = {}
     _add_impressions(connection, collection_id, rows, summary, records, explored)
     for action in _all_actions(summary):  # no known list shows the documents of the actions that are left
         records[action.query_key].unlisted_grades[action.row] += action.grade
@@ -212,7 +213,8 @@ def _add_impressions(
     """
     unclicked: dict[str, tuple[QueryRecord, Solved]] = {}
     silent = _SilentKeys(records)
-    for shown in chain(impressions(connection, collection_id), shown_lists(connection, collection_id)):
+    lists = impressions(connection, collection_id), shown_lists(connection, collection_id)
+    for shown in merge(*lists, key=lambda shown: shown.created_at):  # each list is compared with the earlier ones
         solved = shown.query_id in summary.solved_lists or shown.session_id in summary.solved_sessions
         if shown.query_key not in records and not solved and not silent.admits(shown.query_key):
             continue
@@ -239,13 +241,9 @@ def _add_list(
     positions = {rows[hit["id"]]: int(hit["position"]) for hit in ranked}
     actions = summary.actions.get(shown.query_id, {})
     _drop_actions(actions, pinned)
-    acted = {action.row for action in actions.values()} | record.listed_grades.keys()
-    earlier = {row: record.earlier(row) for row in positions.keys() & acted if row not in record.ratings}
     record.shown.update(row * MAX_POSITIONS + position for row, position in positions.items())
-    record.lowest = max(record.lowest, *positions.values(), 0)
-    clicked = _move_actions(record, positions, actions, searcher_of(shown, actions))
-    for row in sorted(earlier):
-        add_showing(record.contrasts, earlier[row], positions[row], row in clicked)
+    clicked, by_searcher = _move_actions(record, positions, actions, searcher_of(shown, actions))
+    record.compare(positions, by_searcher)
     slate = slate_of(hits, rows, clicked) if explored else None
     if slate is not None and is_repeatable(orjson.loads(shown.request)):
         record.explored = [*record.explored[1 - MAX_SLATES :], slate]
@@ -317,23 +315,26 @@ def searcher_of(shown: Any, actions: Iterable[tuple[str, object]]) -> set[str]:
 
 def _move_actions(
     record: QueryRecord, positions: Mapping[int, int], actions: dict[tuple[str, int], Action], searcher: Set[str]
-) -> set[int]:
+) -> tuple[set[int], set[int]]:
     """Move the actions on documents of a list from `actions` to the record; return the rows that they confirm.
 
-    searcher: the names of the client that the list was shown to. Its actions count as those of one client.
+    searcher: the names of the client that the list was shown to. Its actions count as those of one client. The second
+    set has the rows that this client confirms.
     """
     moved = [name for name, action in actions.items() if action.row in positions]
     grades = grades_by_client({name: actions.pop(name).grade for name in moved}, searcher)
-    clicked = set()
-    for (_, row), grade in grades.items():
+    clicked, by_searcher = set(), set()
+    for (client, row), grade in grades.items():
         record.listed_grades[row] += grade
         if grade > 0:
             clicked.add(row)
+            if not client:
+                by_searcher.add(row)
             record.clicks[row * MAX_POSITIONS + positions[row]] += 1
     if clicked:
         lowest = max(positions[row] for row in clicked)
         record.examined.update(row for row, position in positions.items() if position <= lowest + 1)
-    return clicked
+    return clicked, by_searcher
 
 
 def _feedback(query_key: str, record: QueryRecord, vector: Floats) -> Feedback:

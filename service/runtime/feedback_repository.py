@@ -97,7 +97,7 @@ class ShownList:
 
 
 def shown_lists(connection: Connection, collection_id: int) -> Iterator[ShownList]:
-    """Yield a list for each query id that has impression events and no logged impression, in the order of the ids.
+    """Yield a list for each query id that has impression events and no logged impression, in the order of their times.
 
     A document without a position follows the document before it, in the order of arrival.
     """
@@ -114,7 +114,8 @@ def shown_lists(connection: Connection, collection_id: int) -> Iterator[ShownLis
         EVENTS.c.document_id.is_not(None),
         ~logged,
     )
-    rows = _streamed(connection, wanted.order_by(EVENTS.c.query_id, EVENTS.c.position.nulls_last(), EVENTS.c.id))
+    began_at = func.min(acted_at()).over(partition_by=one.query_id)
+    rows = _streamed(connection, wanted.order_by(began_at, one.query_id, one.position.nulls_last(), one.id))
     for query_id, events in groupby(rows, key=lambda row: row.query_id):
         positions: dict[str, int] = {}
         began = ""

@@ -1,11 +1,13 @@
 """The feedback of one query text, while a log is read: grades by document row, and counts of showings and clicks."""
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
 
+from index.learning.contrasts import add_showing
 from index.learning.examples import InContext, Solved
 from index.learning.slates import Slate
+from index.memory.click_worth import POSITIONS
 
 MAX_POSITIONS = 1 << 20
 """More than any position. A row and a position are counted under the key `row * MAX_POSITIONS + position`."""
@@ -34,10 +36,11 @@ class QueryRecord:
     """The newest lists with a click that were shown in a session after other actions."""
     explored: list[Slate] = field(default_factory=list)
     """The newest explored lists, only for a run that learns from them."""
-    contrasts: dict[tuple[int, int], float] = field(default_factory=dict)
-    """The sums of `index.learning.examination.add_showing`, over all documents and lists."""
-    lowest: int = 0
-    """The lowest position of the lists that are counted."""
+    places: dict[int, dict[int, tuple[int, int]]] = field(default_factory=dict)
+    """Row with an action -> position, at most POSITIONS -> number of the showings there, and of those that the searcher
+    clicked, so far."""
+    contrasts: dict[int, float] = field(default_factory=dict)
+    """The sums of `index.learning.contrasts.add_showing` over the rows with an action."""
 
     @property
     def is_judged(self) -> bool:
@@ -53,10 +56,20 @@ class QueryRecord:
             or any(map(self.confirmed, (self.listed_grades, self.unlisted_grades)))
         )
 
-    def earlier(self, row: int) -> dict[int, tuple[int, int]]:
-        """Return position -> number of the showings of a document that are counted, and of the clicks on them."""
-        names = range(row * MAX_POSITIONS + 1, row * MAX_POSITIONS + self.lowest + 1)
-        return {name % MAX_POSITIONS: (self.shown[name], self.clicks[name]) for name in names if name in self.shown}
+    def compare(self, positions: Mapping[int, int], clicked: Container[int]) -> None:
+        """Compare a list with the earlier ones. positions: row -> position. clicked: rows that the searcher clicked.
+
+        Clicks of others on the same list do not count: the chance that somebody clicks is no product of examination and
+        attraction.
+        """
+        for row, earlier in self.places.items():
+            if row not in positions:
+                continue
+            position = min(positions[row], POSITIONS)
+            if earlier:
+                add_showing(self.contrasts, earlier, position, row in clicked)
+            shown, clicks = earlier.get(position, (0, 0))
+            earlier[position] = shown + 1, clicks + (row in clicked)
 
     def confirmed(self, grades: Mapping[int, float]) -> dict[int, float]:
         """Return the grades above 0, without rated documents: where no rating is above 0, they were rejected."""

@@ -92,11 +92,12 @@ def _publish(maker: Maker, archive: Path, target: Path, sha256: str) -> None:
         write_atomically(checksum, f"{sha256}  {target.name}\n".encode())
         maker.reached("summed")
         os.replace(archive, target)
+        sync_directory(target.parent)
     except BaseException:
-        with suppress(OSError):
-            checksum.unlink()
+        for path in (target, checksum):
+            with suppress(OSError):
+                path.unlink()
         raise
-    sync_directory(target.parent)
     maker.reached("named")
 
 

@@ -21,7 +21,7 @@ REPORT = {
         ],
     },
     "context": {"chosen": 0.5},
-    "examination": {"method": "harvest"},
+    "examination": {"method": "estimated"},
     "train_seconds": 3.21,
 }
 
@@ -30,7 +30,7 @@ def test_a_report_has_a_line_for_each_fact() -> None:
     assert list(reports.recipe(REPORT)) == [
         "recipe gates (epochs 3, click interpretation naive) in 3.2 s",
         "recipes skipped because of the budget: rank; full",
-        "estimate of position bias: harvest",
+        "estimate of position bias: estimated",
         "second hop: 0.2",
         "trees: 40",
         "documents with a prior: 9",

@@ -1,14 +1,13 @@
 """The feedback log is converted into training records: clicks with their lists, and thumbs about whole searches."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
 
-from index.learning.examination import contrasts_of
 from index.learning.examples import Feedback, hash_of
 from service.runtime.feedback_log import combined_grade, feedback_counts, gather_feedback
 from service.storage.database import now
@@ -112,17 +111,34 @@ def test_lists_without_a_click_count_as_showings(wood: CollectionClient) -> None
 
 
 def test_a_list_is_compared_with_the_earlier_lists_of_its_query(wood: CollectionClient) -> None:
-    first, before = searched(wood)
-    wood.act(before[3], query_id=first)
-    second, after = searched(wood)
+    first, before = searched(wood, client_id="ada")
+    wood.act(before[3], query_id=first, client_id="ada")
+    second, after = searched(wood, client_id="bob")
     place = after.index(before[3])
     assert place < 3, "the click raised its document"
     other = after[4]
-    wood.act(other, query_id=second)
-    expected = {(3, 3): 1.0, (before.index(other), 4): -1.0}
-    assert [one.contrasts for one in feedback_of(wood)] == [contrasts_of(expected)]
-    wood.act(before[3], query_id=second)
-    assert [one.contrasts for one in feedback_of(wood)] == [contrasts_of({**expected, (3, place): -1.0})]
+    wood.act(other, query_id=second, client_id="bob")
+    expected = ((before.index(other), 4, -1.0), (3, 3, 1.0))
+    assert [one.contrasts for one in feedback_of(wood)] == [tuple(sorted(expected))]
+    wood.act(before[3], query_id=second, client_id="eve")  # a list that bob shared
+    assert [one.contrasts for one in feedback_of(wood)] == [tuple(sorted(expected))]
+    wood.act(before[3], query_id=second, client_id="bob")
+    assert [one.contrasts for one in feedback_of(wood)] == [tuple(sorted((*expected, (3, place, -1.0))))]
+
+
+def test_imported_lists_are_compared_in_the_order_of_their_times(wood: CollectionClient) -> None:
+    def shown(query_id: str, ids: Sequence[str], year: int) -> None:
+        known = {"query_id": query_id, "user_query": QUERY, "client_id": "ada"}
+        for id in ids:
+            wood.act(id, "impression", timestamp=f"{year}-01-01T10:00:00Z", **known)
+
+    query_id, order = searched(wood, client_id="ada")
+    wood.act(order[0], query_id=query_id, client_id="ada")
+    shown("z", order[::-1], 2020)
+    shown("a", [order[1], order[0], *order[2:]], 2021)
+    wood.act(order[0], query_id="z", user_query=QUERY, client_id="ada", timestamp="2020-01-01T10:01:00Z")
+    # the click at the last place of z is compared with no click in a, then the mean of both with the click of today
+    assert [one.contrasts for one in feedback_of(wood)] == [((1, 0, -0.5), (4, 0, -0.5), (4, 4, 1.5))]
 
 
 def test_clicks_without_a_list_do_not_change_the_known_positions(wood: CollectionClient) -> None:

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.usefixtures("forked_training")
 
 QUERY = "which tree is tall"
 TREES = [f"tree{n}" for n in range(10)]
-STEEP = {"method": "harvest", "curve": [position**-2.0 for position in range(1, 51)]}
+STEEP = {"method": "estimated", "curve": [position**-2.0 for position in range(1, 51)]}
 
 
 @pytest.fixture(scope="module")

@@ -230,7 +230,7 @@ def test_a_kill_at_any_step_of_a_snapshot_leaves_the_data_and_whole_snapshots(da
         assert len(list((left / "snapshots").iterdir())) == 2 * len(stored_snapshots(left)), "a checksum for each"
 
 
-@pytest.mark.parametrize("full", ["the checksum", "the name"])
+@pytest.mark.parametrize("full", ["the checksum", "the name", "the folder"])
 def test_a_disk_that_is_full_at_the_end_leaves_no_snapshot(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, full: str
 ) -> None:
@@ -243,9 +243,15 @@ def test_a_disk_that_is_full_at_the_end_leaves_no_snapshot(
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         replace(source, target)
 
+    def refuse_folder(_folder: Path) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
     with running(copy) as runtime:
         with monkeypatch.context() as patched:
-            patched.setattr(os, "replace", refuse)
+            if full == "the folder":
+                patched.setattr("service.snapshots.creating.sync_directory", refuse_folder)
+            else:
+                patched.setattr(os, "replace", refuse)
             with pytest.raises(OSError, match="No space left"):
                 snapshot_of(runtime)
         assert sorted(path.name for path in (copy / "snapshots").iterdir()) == before

@@ -98,7 +98,7 @@ def test_two_runs_are_compared_on_every_measure_query_by_query() -> None:
     assert comparisons["RR"].queries == 2
 
 
-@pytest.mark.parametrize("grade", [1.5, math.nan, 2**31, "2", None])
+@pytest.mark.parametrize("grade", [1.5, math.nan, 2**31, 10**400, "2", None])
 def test_a_grade_that_no_measure_takes_is_named_in_the_error(grade: Any) -> None:
     with pytest.raises(InvalidArgument, match=re.escape(repr(grade))):
         measure_run({"q": ["a"]}, {"q": {"a": 1, "b": grade}})

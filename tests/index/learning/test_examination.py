@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from index.learning.click_model import estimate_examination
-from index.learning.examination import Contrasts, add_showing, contrasts_of, examination_curve
+from index.learning.contrasts import Contrasts, add_showing, contrasts_of
+from index.learning.examination import examination_curve
 from index.learning.examples import Feedback
 from index.memory.click_worth import ASSUMED_CURVE, POSITIONS
 from index.records import Floats
@@ -27,7 +28,7 @@ def sampled(eta: float, *, shuffled: float, rise: float, lists: int = 30, querie
     for _ in range(queries):
         attraction = np.where(random.random(DOCUMENTS) < np.linspace(0.5, 0.1, DOCUMENTS), 0.8, 0.1)
         seen: list[dict[int, tuple[int, int]]] = [{} for _ in range(DOCUMENTS)]
-        sums: dict[tuple[int, int], float] = {}
+        sums: dict[int, float] = {}
         times = np.zeros(DOCUMENTS)
         for _ in range(lists):
             ranks = np.arange(DOCUMENTS) + shuffled * random.normal(size=DOCUMENTS) - rise * times
@@ -48,13 +49,14 @@ def error(curve: Floats, eta: float) -> float:
 
 
 def test_a_showing_is_compared_with_the_mean_of_the_earlier_ones() -> None:
-    sums: dict[tuple[int, int], float] = {}
+    sums: dict[int, float] = {}
     add_showing(sums, {3: (3, 2), 1: (1, 0)}, 1, clicked=True)
-    assert sums == {(2, 2): 2 / 4, (2, 0): -3 / 4, (0, 0): -1 / 4}
+    assert contrasts_of(sums) == ((0, 0, -1 / 4), (2, 0, -3 / 4), (2, 2, 2 / 4))
     add_showing(sums, {3: (1, 1)}, 2, clicked=False)
     assert contrasts_of(sums) == ((0, 0, -1 / 4), (2, 0, -3 / 4), (2, 2, 3 / 2))
     add_showing(sums, {POSITIONS: (1, 1), 900: (1, 0)}, 500, clicked=True)
-    assert sums[POSITIONS - 1, POSITIONS - 1] == pytest.approx(1 / 2 - 2 / 2)
+    last = POSITIONS - 1
+    assert contrasts_of(sums)[-1] == (last, last, pytest.approx(1 / 2 - 2 / 2))
 
 
 @pytest.mark.parametrize(
