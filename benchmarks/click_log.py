@@ -1,8 +1,9 @@
 """A log of simulated searchers in a service: impressions, clicks, and the grades that peers get from the clicks.
 
-The untrained service ranks the train queries without memory. Simulated searchers (benchmarks/simulator.py) see lists of
-ten, of popular queries more often. In a share of the lists documents change ranks, as they do when an index grows or a
-model is replaced. The clicks are posted as events. The same seed gives the same log, however many parts it grows in.
+The untrained service ranks the train queries, without memory or with the memory of the clicks before. Simulated
+searchers (benchmarks/simulator.py) see lists of ten, of popular queries more often. In a share of the lists documents
+change ranks, as they do when an index grows or a model is replaced. The clicks are posted as events. The same seed
+gives the same log, however many parts it grows in.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -22,6 +23,7 @@ from index.learning.examples import Feedback
 from index.memory.query_key import as_query_key
 from index.ranking.retrieval import Query as Asked
 from index.ranking.search import search
+from index.records import Floats
 from service.feedback.actions import take_events
 from service.runtime.collection import CollectionState
 from service.runtime.runtime import Runtime
@@ -48,6 +50,8 @@ class Traffic:
     """Share of the lists in which documents change ranks."""
     popularity: float = 1.0
     """Exponent of the Zipf law of query popularity."""
+    remembers: bool = False
+    """Whether lists follow the clicks before, as those of a live service do."""
 
 
 class ClickLog:
@@ -56,6 +60,7 @@ class ClickLog:
     def __init__(self, runtime: Runtime, state: CollectionState, one: TestSet, traffic: Traffic, seed: int) -> None:
         self._runtime, self._state, self._one, self._traffic = runtime, state, one, traffic
         self._untrained = (state.generation, state.serving.head, document_ids(runtime, state))  # without memory
+        self._vectors: dict[str, Floats] = {}
         self._impressions = self._shown(np.random.default_rng(seed))
         self._acts = np.random.default_rng([seed, 1])
         self._qrels = {one.queries[query]: grades for query, grades in one.train.items()}
@@ -64,8 +69,8 @@ class ClickLog:
 
     def grow(self, size: int) -> None:
         """Show lists and post the clicks of searchers, until there are `size` impressions."""
-        while self.size < size:
-            part = list(islice(self._impressions, min(BATCH, size - self.size)))
+        while self.size < size:  # a list that follows clicks needs the clicks on the list before
+            part = list(islice(self._impressions, 1 if self._traffic.remembers else min(BATCH, size - self.size)))
             with self._runtime.database.write() as connection:
                 connection.execute(insert(QUERIES), [_row(self._state, each) for each in part])
             events = list(simulate(self._traffic.searchers, part, self._qrels, self._acts, self._best))
@@ -76,7 +81,7 @@ class ClickLog:
             self.clicks += len(events)
 
     def _shown(self, random: np.random.Generator) -> Iterator[Impression]:
-        """Yield lists of the untrained service: queries by popularity, some lists shuffled."""
+        """Yield lists of the service: queries by popularity, some lists shuffled."""
         one, traffic = self._one, self._traffic
         texts = [one.queries[query] for query in sorted(one.train)]
         texts = [text for text in texts if len(text) <= MAX_QUERY_CHARACTERS]
@@ -85,7 +90,7 @@ class ClickLog:
         ranked: dict[int, list[str]] = {}
         while True:
             for at in order[random.choice(len(texts), DRAWN, p=popularity / popularity.sum())].tolist():
-                if at not in ranked:
+                if at not in ranked or traffic.remembers:
                     ranked[at] = self._best_of(texts[at])
                 ranks = np.arange(len(ranked[at]), dtype=np.float64)
                 if random.random() < traffic.shuffled:
@@ -94,9 +99,13 @@ class ClickLog:
                 yield Impression(new_id(), texts[at], shown)
 
     def _best_of(self, text: str) -> list[str]:
-        """Return the best documents of a query at the start of the log. The log does not change its own lists."""
+        """Return the best documents of a query: at the start of the log, or now if lists follow clicks."""
         generation, head, ids = self._untrained
-        ranking = search(generation, head, Asked(text, self._runtime.encoder.encode_queries([text])[0]))
+        if self._traffic.remembers:
+            generation = self._state.generation
+        if text not in self._vectors:
+            self._vectors[text] = self._runtime.encoder.encode_queries([text])[0]
+        ranking = search(generation, head, Asked(text, self._vectors[text]))
         return [ids[row] for row in generation.rows[ranking.doc_indices[:DEPTH]].tolist()]
 
 

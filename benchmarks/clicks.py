@@ -229,7 +229,12 @@ def plan_of(options: argparse.Namespace) -> Plan:
         ours = (*ours, "served")  # it needs no further fit
     slow = () if options.only_peers else ("fine-tuning",)
     return Plan(
-        traffic=Traffic(Searchers(options.model, options.eta, options.noise), options.shuffled, options.popularity),
+        traffic=Traffic(
+            Searchers(options.model, options.eta, options.noise),
+            options.shuffled,
+            options.popularity,
+            options.remembers,
+        ),
         sizes=tuple(sorted(int(size) for size in names_in(options.impressions))),
         seeds=tuple(int(seed) for seed in names_in(options.seeds)),
         ours=ours,
@@ -253,6 +258,7 @@ def parser() -> argparse.ArgumentParser:
     parser.add_argument("--eta", type=float, default=1.0, help="severity of position bias")
     parser.add_argument("--noise", type=float, default=0.1, help="probability of a click on a document of grade 0")
     parser.add_argument("--shuffled", type=float, default=0.3, help="share of lists in which documents change ranks")
+    parser.add_argument("--remembers", action="store_true", help="lists follow the clicks before, by memory")
     parser.add_argument("--popularity", type=float, default=1.0, help="exponent of the law by which queries repeat")
     add_resume(parser)
     add_out(parser)

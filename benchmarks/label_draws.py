@@ -7,7 +7,7 @@ memory: with it, the noise of the labels would be evidence, and a head that igno
 
 from collections import Counter, defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -17,6 +17,7 @@ from benchmarks.click_log import DEPTH, SHOWN, SHUFFLE
 from benchmarks.remembered_evidence import RememberedEvidence
 from benchmarks.simulator import Searchers, clicked
 from index.generation.generation import Generation
+from index.learning.contrasts import add_showing, contrasts_of
 from index.learning.examples import Feedback
 from index.memory.query_key import as_query_key
 from index.ranking.attention import AttentionHead
@@ -60,18 +61,23 @@ class Truth:
         shown: dict[int, Counter[int]] = defaultdict(Counter)
         clicks: dict[int, Counter[int]] = defaultdict(Counter)
         examined: set[int] = set()
+        sums: dict[int, float] = {}
         for _ in range(lists):
             rows = self._list(random)
             attractive = [searchers.noise + (searchers.best - searchers.noise) * worth[row] for row in rows]
             hits = np.flatnonzero(clicked(searchers, np.asarray(attractive, np.float32), random)).tolist()
             for position, row in enumerate(rows, 1):
+                before = clicks.get(row, Counter())
+                if earlier := {place: (times, before[place]) for place, times in shown[row].items()}:
+                    add_showing(sums, earlier, position, position - 1 in hits)
                 shown[row][position] += 1
             for hit in hits:
                 clicks[rows[hit]][hit + 1] += 1
             examined.update(rows[: hits[-1] + 2] if hits else ())
         gains = {row: float(by.total()) for row, by in clicks.items()}
         vector = self.vector if gains else np.empty(0, np.float32)
-        return Feedback(as_query_key(self.text), self.text, vector, gains, shown, clicks, frozenset(examined))
+        one = Feedback(as_query_key(self.text), self.text, vector, gains, shown, clicks, frozenset(examined))
+        return replace(one, contrasts=contrasts_of(sums) if gains else ())
 
     def _list(self, random: np.random.Generator) -> list[int]:
         rows = self.rows[:DEPTH]

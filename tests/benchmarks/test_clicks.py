@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -45,10 +46,10 @@ def log() -> Iterator[Log]:
         yield next(logs(runtime, state, animals(), TRAFFIC, 0, [200]))
 
 
-def grown(sizes: list[int], seed: int = 0) -> list[tuple[object, ...]]:
+def grown(sizes: list[int], seed: int = 0, traffic: Traffic = TRAFFIC) -> list[tuple[Any, ...]]:
     """Return the feedback of a log that grew to these sizes."""
     with opened(animals(), HashingEncoder(), KEYS) as (runtime, state):
-        log = ClickLog(runtime, state, animals(), TRAFFIC, seed)
+        log = ClickLog(runtime, state, animals(), traffic, seed)
         for size in sizes:
             log.grow(size)
         with runtime.database.read() as connection:
@@ -59,6 +60,14 @@ def grown(sizes: list[int], seed: int = 0) -> list[tuple[object, ...]]:
 def test_a_log_is_the_same_however_many_parts_it_grows_in_and_seeds_differ() -> None:
     assert grown([50, 51, 90]) == grown([90])
     assert grown([90]) != grown([90], seed=1)
+
+
+def test_lists_follow_the_clicks_before_if_they_are_to() -> None:
+    steady = replace(TRAFFIC, shuffled=0.0)
+    still, moved = (grown([20, 60], traffic=one) for one in (steady, replace(steady, remembers=True)))
+    assert moved == grown([60], traffic=replace(steady, remembers=True))
+    assert all(len(at) == 1 for _, shown, *_ in still for at in shown.values())
+    assert any(len(at) > 1 for _, shown, *_ in moved for at in shown.values())
 
 
 def test_a_log_has_its_size_and_contains_no_test_query(log: Log) -> None:
