@@ -306,11 +306,14 @@ def grades_by_client(
 def searcher_of(shown: Any, actions: Iterable[tuple[str, object]]) -> set[str]:
     """Return the names that the client of a list has in its actions: "" where an action has no client.
 
-    If the list has none either, it was shown to the client that acts first.
+    If the list has no client, and its session names none of the actions either, it was shown to the client that acts
+    first.
     """
     names = {shown.client_id, shown.session_id} - {None, ""}
-    first = [name for name, _ in actions if name][:1]
-    return {"", *(names or first)}
+    acting = [name for name, _ in actions if name]
+    if not shown.client_id and names.isdisjoint(acting):
+        names = set(acting[:1])
+    return {"", *names}
 
 
 def _move_actions(

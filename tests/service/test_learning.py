@@ -126,6 +126,28 @@ def test_a_list_is_compared_with_the_earlier_lists_of_its_query(wood: Collection
     assert [one.contrasts for one in feedback_of(wood)] == [tuple(sorted((*expected, (3, place, -1.0))))]
 
 
+@pytest.mark.parametrize(
+    ("of_list", "of_event", "counts"),
+    [
+        ({"client_id": "ada"}, {"client_id": "bob"}, False),
+        ({"session_id": "s"}, {"client_id": "bob"}, True),
+        ({"session_id": "s"}, {"client_id": "bob", "session_id": "s"}, True),
+        ({"session_id": "s"}, {"session_id": "s"}, True),
+        ({}, {"client_id": "bob"}, True),
+        ({"client_id": "ada"}, {}, True),
+    ],
+    ids=["other", "session, client", "session, both", "session", "none, client", "client, none"],
+)
+def test_clicks_of_the_client_of_a_list_are_compared(
+    wood: CollectionClient, of_list: dict[str, str], of_event: dict[str, str], counts: bool
+) -> None:
+    first, order = searched(wood, **of_list)
+    wood.act(order[2], query_id=first, **of_event)
+    searched(wood, **of_list)
+    runtime_of(wood.client).impressions.flush()
+    assert [one.contrasts for one in feedback_of(wood)] == [((2, 2, 1.0),) if counts else ()]
+
+
 def test_imported_lists_are_compared_in_the_order_of_their_times(wood: CollectionClient) -> None:
     def shown(query_id: str, ids: Sequence[str], year: int) -> None:
         known = {"query_id": query_id, "user_query": QUERY, "client_id": "ada"}
