@@ -15,8 +15,8 @@ from collections.abc import Mapping, MutableMapping
 from index.memory.click_worth import POSITIONS
 
 Contrasts = tuple[tuple[int, int, float], ...]
-"""Of one query: rank of an earlier showing, rank of a click, coefficient of 1 / examination of the latter. Ranks are
-0-based.
+"""The contrasts of one query. An entry has the rank of an earlier showing, the rank of a click, and the coefficient of
+1 / examination at the rank of the click. Ranks are 0-based.
 
 For each earlier rank, the sum of coefficient / examination has the mean zero at the true curve.
 """

@@ -25,7 +25,7 @@ COPY_IS_OLD = "copy_is_old"
 RULES_UNREADABLE = "rules_unreadable"
 """A stored rule is damaged and cannot be read: searches go on without it."""
 OTHER_ENCODER = "other_encoder"
-"""The vectors are of another encoder than that of this process: all searches are refused."""
+"""Another encoder than the encoder of this process made the vectors of the collection. All its searches are refused."""
 INDEX_BEHIND = "index_behind"
 """The index lacks committed changes, because it could not be written."""
 
