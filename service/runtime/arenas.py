@@ -7,6 +7,7 @@ each commit of the BM25 index. So many arenas grow, and most of their memory is 
 
 import ctypes
 import os
+import threading
 
 ARENAS = 4
 """With two, the threads of searches wait for each other (docs/experiments.md)."""
@@ -14,6 +15,17 @@ M_ARENA_MAX = -8
 """The number of the parameter in malloc.h."""
 VARIABLE, TUNABLES = "MALLOC_ARENA_MAX", "GLIBC_TUNABLES"
 """The variables by which an operator limits the arenas of a process."""
+M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
+"""The numbers of two more parameters: the largest free end that an arena keeps, and the least block with a map of its
+own."""
+LARGEST_MAPPED = 32 << 20
+"""The most that glibc raises M_MMAP_THRESHOLD to by itself. It raises M_TRIM_THRESHOLD to twice as much."""
+LEAST_TRIM = 128 << 10
+"""M_TRIM_THRESHOLD before glibc raises it. A free of at least half as much looks at the end of its arena."""
+THRESHOLDS = ("MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_")
+THRESHOLD_TUNABLES = ("glibc.malloc.trim_threshold", "glibc.malloc.mmap_threshold")
+MOST_ARENAS = 64
+"""Arenas whose ends are given back, at most, where an operator allows more."""
 
 
 def limit_arenas() -> bool:
@@ -33,11 +45,58 @@ def limit_arenas() -> bool:
 def give_back_free_memory() -> bool:
     """Return the free pages of all arenas to the system; return whether the C library can.
 
-    By itself glibc gives back the free end of an arena alone. The return takes some milliseconds, without the
-    interpreter's lock.
+    By itself glibc gives back the free end of an arena alone, and only a large one. The return takes some milliseconds,
+    without the interpreter's lock.
     """
-    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    library = ctypes.CDLL(None)
+    trim = getattr(library, "malloc_trim", None)
     if trim is None:
         return False
+    if not _has_thresholds():
+        _give_back_ends(library)
     trim(0)
     return True
+
+
+def _has_thresholds() -> bool:
+    """Return whether the environment has a threshold of the allocator, which stays as it is."""
+    tunables = os.environ.get(TUNABLES, "")
+    return any(name in os.environ for name in THRESHOLDS) or any(name in tunables for name in THRESHOLD_TUNABLES)
+
+
+def _give_back_ends(library: ctypes.CDLL) -> None:
+    """Return the free ends of the arenas, which `malloc_trim` leaves to all arenas but the first.
+
+    glibc returns an end when a block is freed in its arena while the end exceeds M_TRIM_THRESHOLD. With each larger map
+    that is freed, such as those of a model that is loaded, it raises this threshold, to 64 MiB at most. So the
+    threshold is low for a moment, in which threads free a block in each arena. Threads that are started one after the
+    other take one arena after the other, as long as none of them has ended.
+
+    M_MMAP_THRESHOLD, which glibc raises no more once a threshold is set, gets the value that it rises to: large arrays
+    of searches would otherwise be mapped, and cleared, each time.
+    """
+    allocate, free = library.malloc, library.free
+    allocate.argtypes, allocate.restype, free.argtypes = [ctypes.c_size_t], ctypes.c_void_p, [ctypes.c_void_p]
+    ended = threading.Event()
+    freed = threading.Semaphore(0)
+
+    def free_a_block() -> None:
+        free(allocate(LEAST_TRIM))
+        freed.release()
+        ended.wait()
+
+    limit = os.environ.get(VARIABLE, "")
+    threads = [
+        threading.Thread(target=free_a_block, name="give-back", daemon=True)
+        for _ in range(min(int(limit), MOST_ARENAS) if limit.isdecimal() else ARENAS)
+    ]
+    library.mallopt(M_MMAP_THRESHOLD, LARGEST_MAPPED)
+    library.mallopt(M_TRIM_THRESHOLD, LEAST_TRIM)
+    try:
+        for thread in threads:
+            thread.start()
+        for _ in threads:
+            freed.acquire()
+    finally:
+        ended.set()
+        library.mallopt(M_TRIM_THRESHOLD, 2 * LARGEST_MAPPED)

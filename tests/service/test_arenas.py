@@ -100,3 +100,61 @@ print(give_back_free_memory() and before - resident_mib())
 def test_free_memory_inside_an_arena_is_given_back() -> None:
     ended = subprocess.run([sys.executable, "-c", FREED], capture_output=True, text=True, check=True)
     assert float(ended.stdout) > 80  # of 95 MiB
+
+
+END = """
+import ctypes, sys, threading
+from pathlib import Path
+from service.runtime.arenas import give_back_free_memory, limit_arenas
+
+def resident_mib():
+    fields = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
+    return int(fields["RssAnon"].split()[0]) / 1024
+
+limit_arenas()
+library = ctypes.CDLL(None)
+library.malloc.restype, library.free.argtypes = ctypes.c_void_p, [ctypes.c_void_p]
+library.free(library.malloc(31 << 20))  # arenas keep free ends of up to 62 MiB from now on
+ended, threads = threading.Event(), []
+
+def grow(filled):
+    block = library.malloc(20 << 20)
+    ctypes.memset(block, 1, 20 << 20)
+    library.free(block)
+    filled.set()
+    ended.wait()
+
+for _ in range(3):
+    filled = threading.Event()
+    threads.append(threading.Thread(target=grow, args=[filled]))
+    threads[-1].start()
+    filled.wait()
+before = resident_mib()
+give_back_free_memory()
+print(before - resident_mib())
+ended.set()
+"""
+"""Prints the MiB that are given back of the ends of three arenas."""
+
+
+def given_back_of_ends(**environment: str) -> float:
+    """Return the MiB of END."""
+    command = [sys.executable, "-c", END]
+    inherited = {name: text for name, text in os.environ.items() if not name.startswith(("MALLOC_", "GLIBC_"))}
+    ended = subprocess.run(command, capture_output=True, text=True, check=True, env=inherited | environment)
+    return float(ended.stdout)
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").is_file(), reason="reads the resident memory from /proc")
+def test_the_free_ends_of_all_arenas_are_given_back() -> None:
+    assert given_back_of_ends() > 50  # of 60 MiB
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").is_file(), reason="reads the resident memory from /proc")
+@pytest.mark.parametrize(
+    "environment",
+    [{"MALLOC_TRIM_THRESHOLD_": str(64 << 20)}, {"GLIBC_TUNABLES": f"glibc.malloc.trim_threshold={64 << 20}"}],
+    ids=["variable", "tunable"],
+)
+def test_a_threshold_of_the_environment_stays(environment: dict[str, str]) -> None:
+    assert given_back_of_ends(**environment, MALLOC_MMAP_THRESHOLD_=str(32 << 20)) < 10
