@@ -1,9 +1,11 @@
 """A worker process: takes connections that are handed over, and answers until it is told to end or is left alone."""
 
 import asyncio
+import itertools
 import os
 import signal
 import socket
+from contextlib import suppress
 from pathlib import Path
 
 import uvicorn
@@ -18,6 +20,7 @@ from service.http.connection import Patience, bounded
 from service.http.metrics import samples
 from service.http.request_counter import NOT_MIRRORED
 from service.http.server import server_config
+from service.runtime.arenas import give_back_free_memory
 from service.runtime.garbage import leave_out_what_exists
 from service.runtime.log_lines import configure_logging
 from service.settings import Settings
@@ -32,6 +35,8 @@ from service.workers.mirrored_collection import NotMirrored
 from service.workers.worker_runtime import WorkerRuntime
 
 REPORT_SECONDS = 1.0
+GIVE_BACK_REPORTS = 30
+"""Reports between two returns of free memory: as often as the housekeeping of the service returns it."""
 
 
 class WorkerServer(AcceptingServer):
@@ -63,10 +68,13 @@ class WorkerServer(AcceptingServer):
         self._serving = asyncio.ensure_future(self.serve_connection(connection))
 
     async def _report(self) -> None:
-        while True:
+        for number in itertools.count():
             await asyncio.sleep(REPORT_SECONDS)
             uses = self._runtime.keyring.last_uses()
             self._runtime.outbox.send({"metrics": samples(), "uses": uses})
+            if number % GIVE_BACK_REPORTS == 0:
+                with suppress(RuntimeError):  # no thread can be started now
+                    await asyncio.to_thread(give_back_free_memory)
 
 
 def run(start: Start, settings: Settings, encoder: Encoder | None = None) -> None:
