@@ -111,7 +111,8 @@ class ConvertedEncoder:
     def encode_query(self, text: str) -> EncodedQuery:
         """Return the unit vector (D,) of a query, and the share of its tokens that are known."""
         ids = self._tokenizer.encode(text).ids
-        vector: Floats = self._query_session(*padded([ids], self._pad_id))[0]
+        # a copy: the result of the runtime lies in its own pool, and vectors that are kept there make the pool grow
+        vector: Floats = self._query_session(*padded([ids], self._pad_id))[0].copy()
         return EncodedQuery(vector, known_share(ids, self._unknown, self._special))
 
     def known_share(self, text: str) -> float:

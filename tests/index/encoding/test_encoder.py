@@ -264,6 +264,11 @@ def test_minilm_gives_a_text_the_same_vector_alone_and_in_a_batch(minilm: Encode
 
 
 @needs_weights
+def test_the_vector_of_a_query_that_is_kept_keeps_no_memory_of_its_runtime(cache: Path) -> None:
+    assert load_encoder(DEFAULT_MODEL, "auto", cache).encode_query("a query").vector.flags.owndata
+
+
+@needs_weights
 def test_a_query_has_the_same_bits_alone_and_among_others(minilm: Encoder) -> None:
     together = minilm.encode_queries(TEXTS)
     assert all(np.array_equal(minilm.encode_queries([text])[0], one) for text, one in zip(TEXTS, together, strict=True))
