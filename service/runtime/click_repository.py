@@ -12,7 +12,7 @@ from sqlalchemy import Connection, Row, select
 from index.memory.aggregation import TenantRows
 from index.memory.exact import LEAST_LIKE, ClickCount
 from service.storage.database import Database
-from service.storage.dialects import newest_first
+from service.storage.dialects import is_one_of, newest_first
 from service.storage.tables import DOCUMENTS, EVENTS, QUERIES
 from service.storage.tenants import NO_TENANT, split
 
@@ -125,7 +125,7 @@ def _latest(
     tenant_of = {row.query_id: tenant for tenant in tenants for row in every.get(tenant, ())[:COUNTED]}
     query_ids = list(tenant_of)
     for first in range(0, len(query_ids), CHUNK):
-        part = QUERIES.c.query_id.in_(query_ids[first : first + CHUNK])
+        part = is_one_of(connection, QUERIES.c.query_id, query_ids[first : first + CHUNK])
         for query_id, shown in connection.execute(select(QUERIES.c.query_id, QUERIES.c.shown).where(part)):
             yield tenant_of[query_id], query_id, shown
 
@@ -171,7 +171,7 @@ def _clicking(
     for first in range(0, len(query_ids), CHUNK):
         wanted = select(EVENTS.c.document_id, EVENTS.c.query_id, EVENTS.c.client_id).where(
             EVENTS.c.collection_id == collection_id,
-            EVENTS.c.query_id.in_(query_ids[first : first + CHUNK]),
+            is_one_of(connection, EVENTS.c.query_id, query_ids[first : first + CHUNK]),
             EVENTS.c.document_id.in_(document_ids),
             EVENTS.c.grade >= LEAST_LIKE,  # a condition on the client would make SQLite use the index of clients
         )

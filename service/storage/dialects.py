@@ -1,5 +1,6 @@
 """What the engines of the database say in different SQL."""
 
+import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,13 +14,16 @@ def is_sqlite(connection: Connection) -> bool:
     return connection.dialect.name == "sqlite"
 
 
-def is_one_of(connection: Connection, values: Any, numbers: Sequence[int]) -> ColumnElement[bool]:
-    """Return the condition that a column has one of these numbers, as one parameter for any number of them."""
+def is_one_of(connection: Connection, values: Any, wanted: Sequence[int] | Sequence[str]) -> ColumnElement[bool]:
+    """Return the condition that a column has one of these numbers, or texts, as one parameter for any number of them.
+
+    A list of parameters makes a statement for each length, and SQLite keeps the last statements with their values.
+    """
     if is_sqlite(connection):
-        listed = func.json_each(str(list(numbers))).table_valued("value")
+        listed = func.json_each(json.dumps(list(wanted))).table_valued("value")
         found: ColumnElement[bool] = values.in_(select(listed.c.value))
     else:
-        found = values == func.any(bindparam(None, list(numbers)))
+        found = values == func.any(bindparam(None, list(wanted)))
     return found
 
 
