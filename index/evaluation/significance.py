@@ -152,7 +152,7 @@ def level(earlier: int) -> float:
 
 
 def gate(
-    ndcg: Comparison,
+    ndcg: Comparison | None,
     recall: Comparison,
     clicks: Sequence[Comparison] = (),
     never_shown: tuple[float, float] | None = None,
@@ -160,25 +160,25 @@ def gate(
 ) -> Decision:
     """Promote if nDCG@10 is better with p below the level of the decision, and Recall@100 is not worse.
 
-    clicks: comparisons of measures of clicks. One of them must be better instead, each at an equal share of the level
-    (Bonferroni), and nDCG@10 on the documents shown must not be significantly worse. never_shown: the shares of first
-    documents that no list showed, of champion and challenger. Held-out clicks say nothing about such documents, so
-    their share may rise by NEVER_SHOWN_RISE at most. earlier: the number of decisions against the same champion before
-    this one; they used the same held-out queries.
+    clicks: the comparisons of the likelihood and of the ranks of clicks. One of them must be better instead, each at an
+    equal share of the level (Bonferroni), and the ranks, the last of them, must not be significantly worse. ndcg is
+    then of the held-out queries with judgments, None without them, and must not be significantly worse.
+    never_shown: the shares of first documents that no list showed, of champion and challenger. Held-out clicks say
+    nothing about such documents, so their share may rise by NEVER_SHOWN_RISE at most. earlier: the number of decisions
+    against the same champion before this one; they used the same held-out queries.
     """
     kept = Check(
         "recall_not_worse",
         recall.difference >= 0 or (recall.difference >= -RECALL_TOLERANCE and recall.high >= 0),
         f"Recall@100 {_figures(recall)}: at most {RECALL_TOLERANCE} lower, and not significantly",
     )
-    if not clicks:
-        checks = [_better("ndcg_better", [ndcg], earlier), kept]
+    if clicks:
+        checks = [_better("clicks_better", clicks, earlier), _not_worse("ranks_not_worse", clicks[-1])]
+        checks += [_not_worse("ndcg_not_worse", ndcg)] if ndcg is not None else []
     else:
-        checks = [
-            _better("clicks_better", clicks, earlier),
-            Check("ndcg_not_worse", ndcg.high >= 0, f"nDCG@10 of the documents shown {_on_queries(ndcg)}: not worse"),
-            kept,
-        ]
+        assert ndcg is not None
+        checks = [_better("ndcg_better", [ndcg], earlier)]
+    checks.append(kept)
     if never_shown is not None:
         before, after = never_shown
         checks.append(
@@ -205,6 +205,10 @@ def _better(name: str, found: Sequence[Comparison], earlier: int) -> Check:
         wanted += f"; {most} queries changed, and {least} are needed"
     passed = any(one.difference > 0 and one.p_value < limit and one.changed >= least for one in found)
     return Check(name, passed, "; ".join(f"{one.measure} {_on_queries(one)}" for one in found) + f": {wanted}")
+
+
+def _not_worse(name: str, found: Comparison) -> Check:
+    return Check(name, found.high >= 0, f"{found.measure} {_on_queries(found)}: not significantly worse")
 
 
 def _figures(found: Comparison) -> str:

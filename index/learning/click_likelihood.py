@@ -5,11 +5,11 @@ them from few clicks. The likelihood uses every click as it is: P(n | query) is 
 g(distance_n) + log propensity_n, with the expected examinations as propensities (Joachims et al. 2017; Ai et al. 2018).
 The distance is the best logit minus logit_n. g falls, and is fitted for each head: a head gains nothing by its scale,
 nor by logits that only stretch or squeeze the order of another head. A share of the clicks is by chance, so that a
-single click far below the best document does not decide.
+single click far below the best document does not decide. A query with few clicks has less weight: its mean is noise.
 """
 
 from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -19,7 +19,7 @@ from scipy.optimize import minimize
 
 from index.evaluation.significance import Comparison, compare
 from index.generation.generation import Generation
-from index.learning.examples import Feedback, expected_examinations, hash_of, make_batch, make_example
+from index.learning.examples import Feedback, expected_examinations, hash_of, make_batch, make_example, relative_log
 from index.ranking.attention import AttentionHead
 from index.ranking.search import project
 from index.records import Floats
@@ -32,6 +32,8 @@ STEEPEST = 50.0
 """The largest slope of g, for distances in units of their mean."""
 CHANCE = 0.05
 """The share of clicks that are on any examined document."""
+CLICK_VARIANCE = 5.0
+"""The variance of a click within a query over the variance between queries, for differences between two heads."""
 TOP = 10
 
 Doubles = NDArray[np.float64]
@@ -41,13 +43,19 @@ Doubles = NDArray[np.float64]
 class Clicked:
     """The shown documents of a query with clicks under a head, all (n,).
 
-    logits, log propensities, clicks, and the expected examinations.
+    logits, log propensities, clicks, the expected examinations, and the impressions that these are computed from.
     """
 
     logits: NDArray[Any]
     log_propensity: NDArray[Any]
     clicks: NDArray[Any]
     examinations: NDArray[Any]
+    impressions: Sequence[Mapping[int, int]] = ()
+
+    def under(self, curve: Floats) -> "Clicked":
+        """Return the documents with the propensities and examinations of another curve."""
+        examinations = np.asarray([expected_examinations(one, curve) for one in self.impressions], np.float64)
+        return replace(self, log_propensity=relative_log(examinations), examinations=examinations)
 
 
 @dataclass(frozen=True)
@@ -69,21 +77,31 @@ class Calibration:
 
 @dataclass(frozen=True)
 class ClickTable:
-    """The clicks of Q queries: log propensity (Q, N) of each shown document, -inf in empty slots; clicks (Q, N)."""
+    """The clicks of Q queries: log propensity (Q, N) of each shown document, -inf in empty slots; clicks (Q, N).
+
+    weights (Q,) are those of the queries (`query_weights`).
+    """
 
     query_keys: Sequence[str]
     log_propensity: Doubles
     clicks: Doubles
+    weights: Doubles
 
     @classmethod
-    def of(cls, shown: Mapping[str, tuple[NDArray[Any], NDArray[Any]]]) -> "ClickTable":
-        """Return the table of query key -> log propensities (n,) and clicks (n,); the clicks have a sum above 0."""
+    def of(
+        cls, shown: Mapping[str, tuple[NDArray[Any], NDArray[Any]]], weights: Mapping[str, float] | None = None
+    ) -> "ClickTable":
+        """Return the table of query key -> log propensities (n,) and clicks (n,); the clicks have a sum above 0.
+
+        weights: query key -> weight, where these queries are a part of others; None has the weights of these queries.
+        """
         width = max((len(clicks) for _, clicks in shown.values()), default=0)
         log_propensity, clicks = np.full((len(shown), width), -np.inf), np.zeros((len(shown), width))
         for at, (own_propensity, own_clicks) in enumerate(shown.values()):
             log_propensity[at, : len(own_propensity)] = own_propensity
             clicks[at, : len(own_clicks)] = own_clicks
-        return cls(list(shown), log_propensity, clicks)
+        known = weights or query_weights({key: of for key, (_, of) in shown.items()})
+        return cls(list(shown), log_propensity, clicks, np.asarray([known[key] for key in shown], np.float64))
 
     @cached_property
     def _by_chance(self) -> Doubles:
@@ -123,7 +141,7 @@ class ClickTable:
     def likelihoods(
         self, logits: Mapping[str, NDArray[Any]], calibration: Calibration | None = None
     ) -> dict[str, float]:
-        """Return query key -> mean log probability of a click.
+        """Return query key -> mean log probability of a click, times the weight of the query.
 
         logits: query key -> logits (n,) of its shown documents. calibration: g; None fits it on the same queries, which
         overestimates by little.
@@ -135,16 +153,30 @@ class ClickTable:
         return dict(zip(self.query_keys, found.tolist(), strict=True))
 
     def _probabilities(self, scores: Doubles) -> tuple[Doubles, Doubles, Doubles]:
-        """Return the softmax (Q, N), the mean log probability of a click (Q,), and its derivative (Q, N).
+        """Return the softmax (Q, N), the weighted mean log probability of a click (Q,), and its derivative (Q, N).
 
         A click is on document n with p_n = (1 - CHANCE) softmax_n + CHANCE E_n / sum E. The derivative is by
-        log softmax_n: the share of the clicks that are not by chance.
+        log softmax_n: the weighted share of the clicks that are not by chance.
         """
         chosen = _softmax(scores + self.log_propensity)
         probability = (1 - CHANCE) * chosen + CHANCE * self._by_chance
-        likelihood: Doubles = (self._share * np.log(np.where(self.clicks > 0, probability, 1.0))).sum(axis=1)
-        meant = self._share * (1 - CHANCE) * chosen / np.where(probability > 0, probability, 1.0)
+        share = self.weights[:, None] * self._share
+        likelihood: Doubles = (share * np.log(np.where(self.clicks > 0, probability, 1.0))).sum(axis=1)
+        meant = share * (1 - CHANCE) * chosen / np.where(probability > 0, probability, 1.0)
         return chosen, likelihood, meant
+
+
+def query_weights(clicks: Mapping[str, NDArray[Any]]) -> dict[str, float]:
+    """Return query key -> weight, with the mean 1, of queries with these clicks (n,) on their documents.
+
+    The difference between two heads has the variance v + CLICK_VARIANCE v / m on a query with m clicks. The mean has
+    the least variance with weights in proportion to its inverse, m / (m + CLICK_VARIANCE) (random effects, DerSimonian
+    and Laird 1986).
+    """
+    totals = {key: float(of.sum()) for key, of in clicks.items()}
+    found = {key: total / (total + CLICK_VARIANCE) for key, total in totals.items()}
+    mean = sum(found.values()) / max(1, len(found))
+    return {key: weight / mean for key, weight in found.items()}
 
 
 def _softmax(scores: Doubles) -> Doubles:
@@ -183,17 +215,22 @@ def clicked(generation: Generation, head: AttentionHead, feedback: Feedback, cur
         return None
     batch = make_batch(generation, [example], with_values=head.hops, with_fields=bool(head.priors.fields))
     logits = np.asarray(head(batch.query, batch.candidates).logits[0, : len(rows)], np.float64)
-    shown = feedback.shown or {}
-    examinations = np.asarray([expected_examinations(shown.get(row, {}), curve) for row in rows], np.float64)
-    return Clicked(logits, np.asarray(example.log_propensity, np.float64), clicks, examinations)
+    impressions = [(feedback.shown or {}).get(row, {}) for row in rows]
+    return Clicked(logits, np.empty(0), clicks, np.empty(0), impressions).under(curve)
 
 
 def likelihoods(queries: Mapping[str, Clicked]) -> dict[str, float]:
-    """Return query key -> mean log probability of a click. g of a half of the queries is fitted on the other half."""
+    """Return query key -> mean log probability of a click, times the weight of the query.
+
+    g of a half of the queries is fitted on the other half.
+    """
+    weights = query_weights({key: one.clicks for key, one in queries.items()})
     halves: tuple[dict[str, Clicked], dict[str, Clicked]] = ({}, {})
     for key, one in queries.items():
         halves[hash_of(key) // 16 % 2][key] = one
-    tables = [ClickTable.of({key: (one.log_propensity, one.clicks) for key, one in half.items()}) for half in halves]
+    tables = [
+        ClickTable.of({key: (one.log_propensity, one.clicks) for key, one in half.items()}, weights) for half in halves
+    ]
     logits = [{key: one.logits for key, one in half.items()} for half in halves]
     found: dict[str, float] = {}
     for own, other in ((0, 1), (1, 0)):

@@ -54,7 +54,8 @@ def _shown(queries: Mapping[str, Clicked]) -> dict[str, Clicked]:
     found = {}
     for key, one in queries.items():
         kept = one.examinations > 0
-        found[key] = Clicked(*(of[kept] for of in (one.logits, one.log_propensity, one.clicks, one.examinations)))
+        logits, log_propensity, clicks = (of[kept] for of in (one.logits, one.log_propensity, one.clicks))
+        found[key] = Clicked(logits, log_propensity, clicks, one.examinations[kept])
     return found
 
 

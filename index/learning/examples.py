@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from index.candidates.base import MISSING
 from index.encoding.encoder import Encoder
@@ -273,7 +274,11 @@ def log_propensity(shown: Showings | None, curve: Floats | None, rows: Ints) -> 
     """Return (N,) log of the expected examinations relative to their maximum, <= 0; 0 for a document never shown."""
     if shown is None or curve is None or not len(rows):
         return np.zeros(len(rows), np.float32)
-    examinations = np.asarray([expected_examinations(shown.get(row, {}), curve) for row in rows.tolist()])
+    return relative_log(np.asarray([expected_examinations(shown.get(row, {}), curve) for row in rows.tolist()]))
+
+
+def relative_log(examinations: NDArray[np.float64]) -> Floats:
+    """Return (N,) log of expected examinations (N,), N > 0, relative to their maximum; 0 for a document never shown."""
     largest = examinations.max()
     relative = np.where(examinations > 0, examinations, largest) / (largest or 1.0)
     return np.log(np.where(relative > 0, relative, 1.0)).astype(np.float32)

@@ -1,14 +1,14 @@
 """Evaluation on held-out queries: the selection of the second hop, and the comparison of two heads."""
 
-from collections.abc import Generator, Mapping, Sequence, Set
+from collections.abc import Generator, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from index.evaluation.measures import Qrels, compare_runs, measure_run
-from index.evaluation.significance import Comparison, Decision, gate
+from index.evaluation.measures import Qrels, measure_run
+from index.evaluation.significance import Comparison, Decision, compare, gate
 from index.generation.generation import Generation
 from index.learning.click_likelihood import (
     CLICKS,
@@ -19,13 +19,13 @@ from index.learning.click_likelihood import (
     likelihoods,
     never_shown,
 )
-from index.learning.click_model import ClickModel, among_shown, held_out_qrels
-from index.learning.clicked_ranks import RANKS, compare_ranks
+from index.learning.click_model import ClickModel, Examination, among_shown, held_out_qrels
+from index.learning.clicked_ranks import RANKS, rank_measures
 from index.learning.config import FitConfig, Step
 from index.learning.examples import Feedback
 from index.learning.held_out_attention import most_changed
-from index.learning.model_selection import Selection
-from index.learning.optimism import Counts, Gains, beats, means, once, optimism
+from index.learning.model_selection import NDCG, Selection
+from index.learning.optimism import Counts, Gains, beats, means, once, optimism, regression_slope
 from index.learning.prior_selection import PriorChoice
 from index.learning.tree_selection import TreeChoice
 from index.ranking.attention import AttentionHead, initial_parameters
@@ -46,13 +46,15 @@ MAX_CROSS_FITTED = 1_500
 class HeldOut:
     """The comparison of champion and challenger: by measure, the counts of queries, and the documents never shown.
 
-    never_shown: for champion and challenger, the mean share of the first ten documents of clicked queries that no list
-    showed; None without clicks.
+    judged: the comparison of nDCG@10 on the queries with judgments; None without them, or without clicks. never_shown:
+    for champion and challenger, the mean share of the first ten documents of clicked queries that no list showed; None
+    without clicks.
     """
 
     comparisons: dict[str, Comparison]
     counts: dict[str, int]
     never_shown: tuple[float, float] | None = None
+    judged: Comparison | None = None
     most_changed: Sequence[Feedback] = ()
     """The test queries whose ranking the challenger changes most (`index.learning.held_out_attention`)."""
 
@@ -61,11 +63,11 @@ class HeldOut:
 
         earlier: the number of decisions against the same champion before this one.
         """
-        ndcg, recall = self.comparisons["nDCG@10"], self.comparisons["R@100"]
+        ndcg, recall = self.comparisons[NDCG], self.comparisons["R@100"]
         clicks = [self.comparisons[name] for name in (CLICKS, RANKS) if name in self.comparisons]
         if not clicks or 2 * clicks[0].queries < ndcg.queries:
             return gate(ndcg, recall, earlier=earlier)
-        return gate(ndcg, recall, clicks, self.never_shown, earlier)
+        return gate(self.judged, recall, clicks, self.never_shown, earlier)
 
 
 HopMeasures = Mapping[str, NDArray[np.float64]]
@@ -115,14 +117,14 @@ class Choices:
         """The selection whose heads have the second hop, the trees and the priors."""
         return self.priors.applied(self.trees.applied(self.hop.applied(self.selection)))
 
-    def optimism(self, measure: str) -> float:
+    def optimism(self, measure: str, slope: float = 0.0) -> float:
         """Return the overestimate of a measure's gain on these queries.
 
-        Recipe and hop do not measure `RANKS`. The overestimate of nDCG@10 is used there, as an approximation.
+        A choice that does not measure it decides by nDCG@10. It overestimates the measure by its overestimate of
+        nDCG@10 times the slope of the regression of the gain of a query on its gain in nDCG@10.
         """
-        other = "nDCG@10" if measure == RANKS else measure
         choices = (self.selection, self.hop, self.trees, self.priors)
-        return sum(choice.optimism.get(measure, choice.optimism.get(other, 0.0)) for choice in choices)
+        return sum(one.optimism.get(measure, slope * one.optimism.get(NDCG, 0.0)) for one in choices)
 
 
 def select_hop(
@@ -229,19 +231,26 @@ def compare_heads(
         if done % 50 == 0:
             yield Step("evaluate", done, len(queries))
     held_out = [one for one, _ in queries]
-    before, after = (among_shown(run, held_out, MEASURED) for run in runs)
-    comparisons = compare_runs(before, after, held_out_qrels(held_out, clicks))
+    qrels = held_out_qrels(held_out, clicks)
+    before, after = (measure_run(among_shown(run, held_out, MEASURED), qrels) for run in runs)
     share = len(cross_fitted) / len(queries)
-    for measure, comparison in comparisons.items():
-        comparisons[measure] = comparison.lowered(share * choices.optimism(measure))
+
+    def compared(measure: str, keys: Iterable[str]) -> Comparison:
+        values = ({key: found[measure][key] for key in keys} for found in (before, after))
+        return compare(measure, *values).lowered(share * choices.optimism(measure))
+
+    comparisons = {measure: compared(measure, before[measure]) for measure in before}
     with_clicks = clicked_queries(held_out)
     counts = {"test": len(test), "cross_fitted": len(cross_fitted), "clicked": len(with_clicks)}
-    of_clicks = _compare_clicks(generation, champion, queries, len(test), choices, clicks.examination.curve)
+    gains = {key: after[NDCG][key] - own for key, own in before[NDCG].items()}
+    of_clicks = _compare_clicks(generation, champion, queries, len(test), choices, clicks.examination, gains)
     changed = most_changed(test, *runs)
     if not of_clicks:
         return HeldOut(comparisons, counts, most_changed=changed)
     shares = never_shown(runs[0], with_clicks, new), never_shown(runs[1], with_clicks, new)
-    return HeldOut(comparisons | of_clicks, counts, shares, changed)
+    judged = [one.query_key for one in held_out if one.shown is None]
+    of_judged = compared(NDCG, judged) if judged else None
+    return HeldOut(comparisons | of_clicks, counts, shares, of_judged, changed)
 
 
 def _compare_clicks(
@@ -250,21 +259,30 @@ def _compare_clicks(
     queries: Sequence[tuple[Feedback, AttentionHead]],
     test: int,
     choices: Choices,
-    curve: Floats,
+    examination: Examination,
+    gains: Mapping[str, float],
 ) -> dict[str, Comparison]:
     """Return the comparisons of the likelihoods and of the ranks of clicks; none for fewer than two queries with them.
 
     The first `test` queries are test queries, the others are cross-fitted. The overestimate from all choices is
-    subtracted from the share of the cross-fitted queries among the queries with clicks.
+    subtracted from the share of the cross-fitted queries among the queries with clicks. gains: query key -> gain in
+    nDCG@10. Of the comparisons with the estimated curve and with a flatter one, the less favourable counts.
     """
     keys = {one.query_key for one in clicked_queries([one for one, _ in queries])}
     pairs = [(one, head) for one, head in queries if one.query_key in keys]
-    before, after = clicked_pairs(generation, champion, pairs, curve)
+    before, after = clicked_pairs(generation, champion, pairs, examination.curve)
     if len(before) < 2:
         return {}
     share = sum(one.query_key in keys for one, _ in queries[test:]) / len(pairs)
-    found = compare_clicks(before, after), compare_ranks(before, after)
-    return {one.measure: one.lowered(share * choices.optimism(one.measure)) for one in found}
+    found: dict[str, Comparison] = {}
+    for curve in (examination.curve, examination.flatter):
+        sides = [{key: one.under(curve) for key, one in side.items()} for side in (before, after)]
+        by_ranks = rank_measures(*sides)
+        slope = regression_slope(gains, {key: by_ranks[1][key] - own for key, own in by_ranks[0].items()})
+        for one in (compare_clicks(*sides), compare(RANKS, *by_ranks)):
+            lowered = one.lowered(share * choices.optimism(one.measure, slope))
+            found[one.measure] = min(found.get(one.measure, lowered), lowered, key=lambda each: each.low)
+    return found
 
 
 def _cross_fitted(

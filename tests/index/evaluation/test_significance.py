@@ -229,7 +229,16 @@ def test_every_reason_contains_its_figures() -> None:
 def test_clicks_decide_where_there_are_clicks() -> None:
     assert gate(SAME, SAME, [BETTER], (0.1, 0.2)).promote
     assert not gate(BETTER, SAME, [SAME], (0.1, 0.2)).promote
+    assert gate(None, SAME, [BETTER], (0.1, 0.2)).promote
     assert not gate(comparison(-0.04, -0.07, -0.01), SAME, [BETTER], (0.1, 0.2)).promote
+    assert gate(comparison(-0.04, -0.07, 0.01), SAME, [BETTER], (0.1, 0.2)).promote
+
+
+def test_the_likelihood_may_not_hide_worse_ranks_but_better_ranks_may_cost_likelihood() -> None:
+    worse = comparison(-0.04, -0.07, -0.01)
+    refused = gate(None, SAME, [BETTER, worse], (0.1, 0.2))
+    assert [check.name for check in refused.checks if not check.passed] == ["ranks_not_worse"]
+    assert gate(None, SAME, [worse, BETTER], (0.1, 0.2)).promote
 
 
 @pytest.mark.parametrize("places", [(0, 1), (1, 0)])

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from index.evaluation.significance import compare
 from index.generation.generation import Generation
 from index.learning.click_likelihood import (
     CLICKS,
@@ -19,6 +20,7 @@ from index.learning.click_likelihood import (
     compare_clicks,
     likelihoods,
     never_shown,
+    query_weights,
 )
 from index.learning.examples import Feedback
 from index.memory.click_worth import POSITIONS
@@ -80,6 +82,37 @@ def test_the_likelihood_agrees_with_a_softmax_by_hand() -> None:
     table = ClickTable.of({"a": (np.log([0.5, 1.0]), clicks)})
     by_hand = (math.log(first) + 3 * math.log(1 - first)) / 4
     assert table.likelihoods({"a": logits}, QUARTER) == {"a": pytest.approx(by_hand)}
+
+
+def test_a_query_counts_by_its_number_of_clicks_up_to_a_bound() -> None:
+    clicks = {"few": np.asarray([1.0, 0.0]), "some": np.asarray([2.0, 3.0]), "many": np.asarray([0.0, 995.0])}
+    weights = query_weights(clicks)
+    assert np.mean(list(weights.values())) == pytest.approx(1.0)
+    assert weights["some"] / weights["few"] == pytest.approx((5 / 10) / (1 / 6))
+    assert weights["many"] / weights["some"] == pytest.approx((995 / 1000) / (5 / 10))
+    logits = {key: np.asarray([1.0, 0.0]) for key in clicks}
+    shown = {key: (np.zeros(2), of) for key, of in clicks.items()}
+    alone = {key: ClickTable.of({key: of}).likelihoods(logits, QUARTER)[key] for key, of in shown.items()}
+    together = ClickTable.of(shown).likelihoods(logits, QUARTER)
+    assert together == pytest.approx({key: weights[key] * value for key, value in alone.items()})
+
+
+def test_the_weights_halve_the_variance_of_a_gain_where_many_queries_have_one_click() -> None:
+    """A head that is better by the same logits on every query; nine of ten queries have a single click."""
+    random = np.random.default_rng(0)
+    before, after = {}, {}
+    for at in range(600):
+        logits = random.normal(size=8)
+        count = 30 if at % 10 == 0 else 1
+        clicks = random.multinomial(count, np.exp(logits) / np.exp(logits).sum()).astype(float)
+        noisy = logits + 0.7 * random.normal(size=8)
+        before[str(at)], after[str(at)] = (Clicked(of, np.zeros(8), clicks, np.ones(8)) for of in (noisy, logits))
+    weights = query_weights({key: one.clicks for key, one in before.items()})
+    weighted = compare_clicks(before, after)
+    old, new = (likelihoods(side) for side in (before, after))
+    plain = compare(CLICKS, *({key: of[key] / weights[key] for key in of} for of in (old, new)))
+    assert weighted.low > 0
+    assert weighted.difference / (weighted.high - weighted.low) > 1.1 * plain.difference / (plain.high - plain.low)
 
 
 def test_g_falls_with_the_distance_and_its_slope_changes_at_the_knots() -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from index.evaluation.significance import Comparison
-from index.learning.click_likelihood import CLICKS
+from index.learning.click_likelihood import CLICKS, clicked_pairs, compare_clicks
 from index.learning.click_model import estimate_clicks
 from index.learning.clicked_ranks import RANKS
 from index.learning.config import Recipe
@@ -47,10 +47,35 @@ def test_the_overestimate_counts_in_the_share_of_the_cross_fitted_queries_with_c
     feedback = [*map(with_a_click, learn), *test]
     plain, lowered = (compared(tmp_path / name, feedback, by) for name, by in (("plain", 0.0), ("lowered", 0.1)))
     assert lowered.counts == {"test": len(test), "cross_fitted": len(learn), "clicked": len(learn)}
-    share = {"nDCG@10": len(learn) / 60, CLICKS: 1.0, RANKS: 1.0}
+    share = {"nDCG@10": len(learn) / 60, CLICKS: 1.0}
     for measure, expected in share.items():
         difference = plain.comparisons[measure].difference - lowered.comparisons[measure].difference
         assert difference == pytest.approx(0.1 * expected)
+    ranks = plain.comparisons[RANKS].difference - lowered.comparisons[RANKS].difference
+    assert 0 < ranks < 0.1 + 1e-9, "by the slope of its regression on nDCG@10"
+    assert plain.judged is not None
+    assert plain.judged.queries == len(test)
+    assert lowered.judged.difference == pytest.approx(plain.judged.difference - 0.1 * share["nDCG@10"])
+
+
+def test_where_no_document_changed_its_position_a_gain_must_hold_with_a_flatter_curve_too(tmp_path: Path) -> None:
+    """Nothing in this log tells the examination, so the less favourable of two curves counts."""
+    feedback = [with_a_click(one) for one in asked(shifted=False, count=60)]
+    found = compared(tmp_path, feedback, 0.0).comparisons
+    learn, _ = split(feedback)
+    examination = estimate_clicks(learn).examination
+    assert examination.pairs == 0
+    assert examination.flatter == pytest.approx(examination.curve**0.75)
+    assert replace(examination, pairs=30).flatter == pytest.approx(examination.curve**0.875)
+    assert replace(examination, pairs=3000).flatter == pytest.approx(examination.curve, abs=0.01)
+    collection = collection_of(tmp_path / "again")
+    champion, head = AttentionHead(replace(INITIAL, beta=only(words=1.0))), AttentionHead(INITIAL)
+    by_curve = [
+        compare_clicks(*clicked_pairs(collection, champion, [(one, head) for one in feedback], curve))
+        for curve in (examination.curve, examination.flatter)
+    ]
+    assert found[CLICKS].low == pytest.approx(min(one.low for one in by_curve), abs=1e-6)
+    assert by_curve[0].low != pytest.approx(by_curve[1].low, abs=1e-4)
 
 
 def test_documents_that_no_list_showed_count_only_where_clicks_decide() -> None:

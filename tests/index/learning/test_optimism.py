@@ -10,7 +10,17 @@ from index.learning.clicked_ranks import RANKS
 from index.learning.config import Recipe
 from index.learning.held_out import Choices, HopChoice, HopMeasures, _chosen_hop, _chosen_hops, _hop_optimism
 from index.learning.model_selection import Selection, _chosen_on, _optimism
-from index.learning.optimism import BOOTSTRAPS, Epochs, Measured, beats, means, measured, once, optimism
+from index.learning.optimism import (
+    BOOTSTRAPS,
+    Epochs,
+    Measured,
+    beats,
+    means,
+    measured,
+    once,
+    optimism,
+    regression_slope,
+)
 from index.learning.ordered_choice import choose, overestimate
 from index.learning.prior_selection import NO_PRIORS, PriorChoice
 from index.learning.trainer import Trial
@@ -285,6 +295,29 @@ def test_the_choice_of_trees_has_an_overestimate_for_each_measure() -> None:
     assert overestimate(values, {"nDCG@10": values, CLICKS: values}, 0, CONFIG) == {"nDCG@10": 0.0, CLICKS: 0.0}
 
 
+def test_the_slope_is_that_of_the_queries_with_both_gains() -> None:
+    gains = {"a": 0.0, "b": 0.2, "c": 0.4, "without a click": 9.0}
+    others = {"a": 0.1, "b": 0.2, "c": 0.3, "without a judgment": -9.0}
+    assert regression_slope(gains, others) == pytest.approx(0.5)
+    assert regression_slope(gains, {key: -value for key, value in others.items()}) == 0
+    assert regression_slope(gains, {key: 9 * value for key, value in others.items()}) == 1
+    assert regression_slope({"a": 0.1, "b": 0.1}, others) == regression_slope({}, others) == 1
+
+
+def test_an_overestimate_by_noise_is_the_slope_times_that_of_the_measure_that_decides() -> None:
+    """Of 20 equal options the best by noisy gains is chosen; another measure has a part of the noise."""
+    random, found = np.random.default_rng(0), []
+    for _ in range(300):
+        gains = random.normal(size=(20, 100))
+        others = 0.3 * gains + 0.2 * random.normal(size=gains.shape)
+        best = int(np.argmax(gains.mean(axis=1)))
+        keyed = ({str(at): float(value) for at, value in enumerate(of[best])} for of in (gains, others))
+        found.append((gains[best].mean(), others[best].mean(), regression_slope(*keyed)))
+    overestimate, of_other, slope = np.mean(found, axis=0)
+    assert of_other == pytest.approx(slope * overestimate, rel=0.1)
+    assert of_other > 0.05
+
+
 def test_all_choices_are_subtracted() -> None:
     selection = Selection(WEIGHTS, {}, {}, QUERIES, {"nDCG@10": 0.01, CLICKS: 0.02}, skipped=())
     hop = HopChoice(0.3, QUERIES, hops(1), {"nDCG@10": 0.002, "R@100": 0.004})
@@ -294,7 +327,9 @@ def test_all_choices_are_subtracted() -> None:
     assert choices.optimism("nDCG@10") == pytest.approx(0.019)
     assert choices.optimism("R@100") == pytest.approx(0.004)
     assert choices.optimism(CLICKS) == pytest.approx(0.06)
-    assert choices.optimism(RANKS) == pytest.approx(0.016)  # of nDCG@10 where a choice does not measure it
+    # a choice that does not measure it overestimates it by the slope times its overestimate of nDCG@10
+    assert choices.optimism(RANKS, slope=0.5) == pytest.approx(0.001 + 0.5 * (0.01 + 0.002 + 0.003))
+    assert choices.optimism(RANKS, slope=1.0) == pytest.approx(0.016)
     assert (
         Choices(replace(selection, optimism={}), replace(hop, optimism={}), NO_TREES, NO_PRIORS).optimism(CLICKS) == 0
     )
