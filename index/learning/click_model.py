@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import isotonic_regression
-from scipy.special import expit
 
+from index.learning.attraction import ASSUMED_ATTRACTION, Attraction, Outcomes, estimate_attraction, impressions_of
 from index.learning.examination import examination_curve
-from index.learning.examples import MAX_SILENT, Feedback, expected_examinations, hash_of
+from index.learning.examples import MAX_SILENT, Feedback, hash_of
 from index.memory.click_worth import ASSUMED_CURVE, POSITIONS
 from index.records import Floats, Ints
 
@@ -27,12 +27,6 @@ PRIOR_IMPRESSIONS = 5.0
 """Weight of the assumed curve in EM, in impressions per position. A position without clicks keeps some examination."""
 STEPS = 200
 """EM iterations for the examination curve."""
-LEAST_EXAMINATION = 0.05
-"""Least examination of an impression in grading, so that a single click at a deep position is weak evidence."""
-PRIOR_EXAMINATIONS = 1.0
-"""Weight of the initial rates in `estimate_attraction`, in expected examinations."""
-MIXTURE_STEPS = 200
-"""EM iterations for the rates of relevant and irrelevant documents."""
 LEAST_WORTH = 0.05
 """Worth below which a document counts as irrelevant."""
 BEST_GRADE = 4
@@ -97,34 +91,6 @@ class Examination:
         first = [round(float(chance), 4) for chance in self.curve[:10]]
         facts = {"swapped_pairs": self.pairs, "swapped_clicks": self.pair_clicks, "clicks": self.clicks}
         return {"method": self.method, **facts, "curve": first}
-
-
-@dataclass(frozen=True)
-class Attraction:
-    """Clicks per expected examination of irrelevant (noise) and relevant (worth) documents, and the relevant share."""
-
-    noise: float
-    worth: float
-    share: float
-
-    def posterior(self, clicks: Doubles, examinations: Doubles) -> Doubles:
-        """Return the probability (n,) that a document with these clicks in these expected examinations is relevant."""
-        odds = np.log(self.share / (1 - self.share)) + clicks * np.log(self.worth / self.noise)
-        chance: Doubles = expit(odds - (self.worth - self.noise) * examinations)
-        return chance
-
-    def worth_of(self, clicks: Doubles, examinations: Doubles) -> Doubles:
-        """Return the worth (n,) in [0, 1] of documents: posterior times min(1, rate / `worth`); 0 without a click.
-
-        The rate is (clicks + 2 noise) / (examinations + 2), so that few examinations are weak evidence.
-        """
-        rate = (clicks + 2 * self.noise) / (examinations + 2)
-        worth = self.posterior(clicks, examinations) * np.minimum(1.0, rate / self.worth)
-        return np.where(clicks > 0, worth, 0.0)
-
-
-ASSUMED_ATTRACTION = Attraction(0.1, 0.5, 0.1)
-"""The attraction of a log without clicks."""
 
 
 @dataclass(frozen=True)
@@ -241,46 +207,18 @@ def estimate_clicks(feedback: Iterable[Feedback], highest: int | None = None) ->
     return ClickModel(examination, estimate_attraction(known, examination.curve))
 
 
-def estimate_attraction(feedback: Sequence[Feedback], curve: Floats) -> Attraction:
-    """Return the click rates per expected examination of irrelevant and relevant documents, by EM.
-
-    The clicks on a document are Poisson with mean rate x expected examinations, and the rate is one of two (a mixture;
-    Dempster et al. 1977). The rates start at half and three times the mean rate; these initial rates also act as a
-    prior with the weight of PRIOR_EXAMINATIONS examinations. A log without clicks gives ASSUMED_ATTRACTION.
-    """
-    pairs = [
-        (examinations, max(0.0, one.gains.get(row, 0.0)))
-        for one in feedback
-        for row, examinations in _examinations(one, curve).items()
-    ]
-    examinations, clicks = np.asarray(pairs, np.float64).reshape(-1, 2).T
-    if not clicks.sum():
-        return ASSUMED_ATTRACTION
-    mean = float(clicks.sum() / examinations.sum())
-    found, prior = Attraction(mean / 2, 3 * mean, 0.1), PRIOR_EXAMINATIONS
-    for _ in range(MIXTURE_STEPS):
-        relevant = found.posterior(clicks, examinations)
-        worth = (relevant @ clicks + prior * 3 * mean) / (relevant @ examinations + prior)
-        noise = ((1 - relevant) @ clicks + prior * mean / 2) / ((1 - relevant) @ examinations + prior)
-        found = Attraction(float(noise), float(worth), float(np.clip(relevant.mean(), 1e-3, 0.5)))
-    return found
-
-
 def held_out_gains(feedback: Feedback, model: ClickModel | None = None) -> dict[int, int]:
     """Return the grades of a held-out query, row -> grade, 0 for an irrelevant document.
 
     Judgments are rounded; positive judgments give at least 1. If the impressions are known, the grade is BEST_GRADE
-    times `Attraction.worth_of` the clicks and expected examinations, rounded. The rates come from the whole log and not
+    times `Attraction.worth_of` the outcomes of its impressions, rounded. The rates come from the whole log and not
     from the query's lists alone, because even the best document of a list may be irrelevant.
     """
     if feedback.shown is None:
         return {row: max(1, round(gain)) if gain > 0 else 0 for row, gain in feedback.gains.items()}
     model = model or ClickModel(Examination(ASSUMED_CURVE, "assumed", 0, 0, 0), ASSUMED_ATTRACTION)
-    examinations = _examinations(feedback, model.examination.curve)
-    rows = list(examinations)
-    clicks = np.asarray([max(0.0, feedback.gains.get(row, 0.0)) for row in rows], np.float64)
-    worth = model.attraction.worth_of(clicks, np.asarray(list(examinations.values()), np.float64))
-    return {row: _grade(float(value)) for row, value in zip(rows, worth, strict=True)}
+    worth = model.attraction.worth_of(Outcomes.of([feedback], model.examination.curve))
+    return {row: _grade(float(value)) for row, value in zip(impressions_of(feedback), worth, strict=True)}
 
 
 def held_out_qrels(feedback: Sequence[Feedback], model: ClickModel | None = None) -> dict[str, dict[str, int]]:
@@ -315,10 +253,3 @@ def as_judged(feedback: Feedback, model: ClickModel) -> Feedback:
     gains = {row: float(grade) for row, grade in held_out_gains(feedback, model).items() if grade}
     confidence = max(gains.values(), default=BEST_GRADE) / BEST_GRADE
     return replace(feedback, gains=gains, shown=None, clicks=None, examined=None, confidence=confidence)
-
-
-def _examinations(feedback: Feedback, curve: Floats) -> dict[int, float]:
-    """Return row -> expected examinations, LEAST_EXAMINATION or more per impression; 1 for a row never shown."""
-    clipped = np.maximum(curve, LEAST_EXAMINATION)
-    shown = {row: expected_examinations(impressions, clipped) for row, impressions in (feedback.shown or {}).items()}
-    return shown | {row: 1.0 for row in feedback.gains if row not in shown}

@@ -1,21 +1,23 @@
 """Grades from clicks: two click rates are estimated from the whole log, and documents are graded by them."""
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from index.learning.click_model import (
+from index.learning.attraction import (
     ASSUMED_ATTRACTION,
-    BEST_GRADE,
     PRIOR_EXAMINATIONS,
     Attraction,
+    Outcomes,
+    estimate_attraction,
+)
+from index.learning.click_model import (
+    BEST_GRADE,
     ClickModel,
     Examination,
     as_judged,
-    estimate_attraction,
     estimate_clicks,
     held_out_gains,
     highest_hash,
@@ -38,12 +40,12 @@ def on_top(query_key: str, shown: Mapping[int, int], gains: Mapping[int, float])
 
 
 def drawn_log(rates: Attraction, queries: int = 200, lists: int = 20, seed: int = 0) -> list[Feedback]:
-    """Return queries of ten documents, each relevant with probability `share`; clicks are Poisson."""
+    """Return queries of ten documents, each relevant with probability `share`, at most one click in each list."""
     random = np.random.default_rng(seed)
     log = []
     for query in range(queries):
         rate = np.where(random.random(10) < rates.share, rates.worth, rates.noise)
-        drawn = random.poisson(rate * lists).tolist()
+        drawn = random.binomial(lists, rate).tolist()
         gains = {row: float(clicks) for row, clicks in enumerate(drawn) if clicks}
         log.append(on_top(str(query), dict.fromkeys(range(10), lists), gains))
     return log
@@ -82,16 +84,16 @@ def test_the_estimate_recovers_the_rates_of_sampled_clicks(rates: Attraction, se
     assert found.share == pytest.approx(rates.share, rel=0.2)
 
 
-def test_queries_without_a_click_keep_noise_and_grades_apart() -> None:
+def test_without_queries_that_have_no_click_noise_is_overestimated() -> None:
     log = short_log()
     every = estimate_attraction(log, FLAT)
     conditioned = estimate_attraction([one for one in log if not one.is_silent], FLAT)
     assert abs(every.noise - 0.1) < 0.05
-    assert conditioned.noise > 0.18
+    assert conditioned.noise > 1.5 * every.noise
     clicked_twice = on_top("query", {0: 2, 1: 2}, {0: 2.0, 1: 1.0})
-    told_apart, alike = (held_out_gains(clicked_twice, model_of(one, 1.0)) for one in (every, conditioned))
-    assert told_apart[0] > told_apart[1]
-    assert alike[0] == alike[1]
+    for one in (every, conditioned):
+        grades = held_out_gains(clicked_twice, model_of(one, 1.0))
+        assert grades[0] > grades[1]
 
 
 def test_a_sample_of_silent_queries_gives_the_rates_of_all(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -114,43 +116,78 @@ def test_a_query_with_weak_grades_has_little_confidence() -> None:
     assert as_judged(Feedback("judged", "judged", VECTOR, {3: 1.0}), model).confidence == 1.0
 
 
-def test_clicks_are_divided_by_expected_examinations_and_not_by_impressions() -> None:
-    log = drawn_log(RATES)
-    deep = [replace(one, shown={row: {2: 80} for row in one.shown or {}}) for one in log]
+def drawn_at(position: int, examined: float, lists: int, queries: int = 300) -> list[Feedback]:
+    """Return a log with `RATES` whose documents were all shown at one position, which so many searchers examine."""
+    rates = Attraction(RATES.noise * examined, RATES.worth * examined, RATES.share)
+    log = drawn_log(rates, queries, lists)
+    return [replace(one, shown={row: {position: lists} for row in one.shown or {}}) for one in log]
+
+
+def test_the_rates_do_not_depend_on_the_position_of_the_impressions() -> None:
     quarter = np.asarray([1.0, *[0.25] * (POSITIONS - 1)], np.float32)
-    assert estimate_attraction(deep, quarter) == estimate_attraction(log, FLAT)
+    for log in (drawn_at(1, 1.0, 20), drawn_at(2, 0.25, 80)):
+        found = estimate_attraction(log, quarter)
+        assert [found.noise, found.worth] == pytest.approx([RATES.noise, RATES.worth], rel=0.1)
+
+
+@pytest.mark.parametrize("lists", [3, 5])
+def test_a_few_lists_tell_relevant_and_irrelevant_documents_apart(lists: int) -> None:
+    """Read as Poisson counts, two clicks in two lists look like a rate above 1, and all clicks get the best grades."""
+    found = estimate_attraction(drawn_log(Attraction(0.1, 0.7, 0.2), 1000, lists), FLAT)
+    assert [found.noise, found.worth, found.share] == pytest.approx([0.1, 0.7, 0.2], rel=0.2)
 
 
 def log_posterior(log: Sequence[Feedback], rates: Attraction) -> float:
-    """Return the log likelihood of all counts, up to a constant, with the prior of the initial rates."""
+    """Return the log likelihood of all outcomes with the prior of the initial rates; every impression is examined."""
     total, clicks, looked = 0.0, 0.0, 0.0
     for one in log:
-        for row, showings in (one.shown or {}).items():
-            c, e = one.gains.get(row, 0.0), float(sum(showings.values()))
-            wanted = rates.share * rates.worth**c * math.exp(-rates.worth * e)
-            total += math.log(wanted + (1 - rates.share) * rates.noise**c * math.exp(-rates.noise * e))
+        for row, impressions in (one.shown or {}).items():
+            c, e = one.gains.get(row, 0.0), float(sum(impressions.values()))
+            relevant = rates.share * rates.worth**c * (1 - rates.worth) ** (e - c)
+            total += np.log(relevant + (1 - rates.share) * rates.noise**c * (1 - rates.noise) ** (e - c))
             clicks, looked = clicks + c, looked + e
     mean = clicks / looked
     for rate, start in ((rates.worth, 3 * mean), (rates.noise, mean / 2)):
-        total += PRIOR_EXAMINATIONS * (start * math.log(rate) - rate)
-    return total
+        total += PRIOR_EXAMINATIONS * (start * np.log(rate) + (1 - start) * np.log(1 - rate))
+    return float(total)
 
 
 def test_no_em_step_lowers_the_likelihood(monkeypatch: pytest.MonkeyPatch) -> None:
     log = drawn_log(Attraction(0.1, 0.4, 0.2), queries=20, lists=10)
     likelihoods = []
     for steps in range(25):
-        monkeypatch.setattr("index.learning.click_model.MIXTURE_STEPS", steps)
+        monkeypatch.setattr("index.learning.attraction.MIXTURE_STEPS", steps)
         likelihoods.append(log_posterior(log, estimate_attraction(log, FLAT)))
     assert (np.diff(likelihoods) > -1e-9).all()
     assert likelihoods[-1] > likelihoods[0] + 10
 
 
+def outcomes(clicks: Sequence[float], looked: Sequence[float]) -> Outcomes:
+    """Return documents with so many clicks and examinations, all on top."""
+    passed, pair = np.maximum(np.subtract(looked, clicks), 0), np.arange(len(clicks))
+    own, examinations = np.asarray(clicks, np.float64), np.asarray(looked, np.float64)
+    return Outcomes(own, examinations, pair, np.zeros_like(pair), passed, FLAT.astype(np.float64))
+
+
 def test_the_posterior_is_bayes_rule_by_hand() -> None:
-    wanted = 0.1 * 0.6**4 * math.exp(-0.6 * 10)
-    not_wanted = 0.9 * 0.05**4 * math.exp(-0.05 * 10)
-    found = RATES.posterior(np.asarray([4.0]), np.asarray([10.0]))
-    assert found.tolist() == pytest.approx([wanted / (wanted + not_wanted)])
+    """Four impressions on top with two clicks, and three that half of the searchers examine, with one click."""
+    one = replace(clicked("query", {7: {1: 4, 2: 3}}, {7: 3.0}), clicks={7: {1: 2, 2: 1}})
+    half = np.asarray([1.0, *[0.5] * (POSITIONS - 1)], np.float32)
+    chances = [rate**2 * (1 - rate) ** 2 * (rate / 2) * (1 - rate / 2) ** 2 for rate in (0.6, 0.05)]
+    found = RATES.posterior(Outcomes.of([one], half))
+    assert found.tolist() == pytest.approx([0.1 * chances[0] / (0.1 * chances[0] + 0.9 * chances[1])])
+
+
+def test_grades_of_clicks_count_as_so_many_clicks() -> None:
+    """A click of grade .5 is half a click; a purchase of grade 3 leaves no impression of its position unclicked."""
+    shown = {1: {1: 2, 4: 2}, 2: {1: 2, 4: 2}, 3: {1: 2, 4: 2}}
+    one = replace(clicked("query", shown, {1: 0.5, 2: 3.0}), clicks={1: {4: 1}, 2: {4: 1}, 3: {4: 0}})
+    found = Outcomes.of([one], FLAT)
+    assert found.clicks.tolist() == [0.5, 3.0, 0.0]
+    entries = zip(found.pair.tolist(), found.rank.tolist(), found.passed.tolist(), strict=True)
+    assert list(entries) == [(0, 0, 2.0), (0, 3, 1.5), (1, 0, 2.0), (2, 0, 2.0), (2, 3, 2.0)]
+    unknown = Outcomes.of([replace(one, clicks=None)], FLAT)
+    assert unknown.passed.tolist() == [1.75, 1.75, 0.5, 0.5, 2.0, 2.0]
 
 
 @pytest.mark.parametrize("log", [[], [on_top("query", {1: 9}, {})], [Feedback("judged", "judged", VECTOR, {3: 2.0})]])
@@ -174,10 +211,10 @@ def test_the_record_of_a_run_has_the_rates_and_the_curve() -> None:
 # --- The worth of a document ---
 
 
-@pytest.mark.parametrize("rates", [RATES, ASSUMED_ATTRACTION, Attraction(0.3, 2.5, 0.001)])
+@pytest.mark.parametrize("rates", [RATES, ASSUMED_ATTRACTION, Attraction(0.3, 0.95, 0.001)])
 def test_worth_rises_with_clicks_falls_with_examinations_and_is_between_0_and_1(rates: Attraction) -> None:
     looked, clicks = np.meshgrid(np.geomspace(0.05, 500, 60), np.arange(60.0))
-    worth = rates.worth_of(clicks.ravel(), looked.ravel()).reshape(clicks.shape)
+    worth = rates.worth_of(outcomes(clicks.ravel(), looked.ravel())).reshape(clicks.shape)
     assert worth.min() >= 0.0
     assert worth.max() == 1.0
     assert (np.diff(worth, axis=0) >= 0).all()
@@ -187,8 +224,8 @@ def test_worth_rises_with_clicks_falls_with_examinations_and_is_between_0_and_1(
 
 def test_few_examinations_are_weak_evidence() -> None:
     """2 clicks in 2 examinations and 20 in 20 are a rate of 1; both get 2 examinations at the noise rate."""
-    worth = RATES.worth_of(np.asarray([2.0, 20.0]), np.asarray([2.0, 20.0]))
-    chance = RATES.posterior(np.asarray([2.0, 20.0]), np.asarray([2.0, 20.0]))
+    worth = RATES.worth_of(outcomes([2.0, 20.0], [2.0, 20.0]))
+    chance = RATES.posterior(outcomes([2.0, 20.0], [2.0, 20.0]))
     assert worth.tolist() == pytest.approx([chance[0] * (2 + 2 * 0.05) / (2 + 2) / 0.6, 1.0])
 
 
@@ -213,7 +250,7 @@ def test_the_same_clicks_are_graded_by_the_rates_of_their_log() -> None:
 
 
 def test_a_click_at_a_deep_position_is_worth_more_than_a_click_at_the_top() -> None:
-    one = clicked("query", {1: {1: 100}, 2: {2: 100}, 3: {3: 100}}, {1: 20.0, 2: 20.0})
+    one = clicked("query", {1: {1: 100}, 2: {2: 100}, 3: {3: 100}}, {1: 22.0, 2: 22.0})
     assert held_out_gains(one, model_of(Attraction(0.05, 0.5, 0.1), 1.0, 0.4, 0.1)) == {1: 1, 2: BEST_GRADE, 3: 0}
 
 
