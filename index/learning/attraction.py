@@ -7,7 +7,7 @@ attraction is one of two (a mixture; Dempster et al. 1977).
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,11 +19,18 @@ from index.records import Floats, Ints
 LEAST_EXAMINATION = 0.05
 """Least examination of an impression in grading, so that a single click at a deep position is weak evidence."""
 PRIOR_EXAMINATIONS = 1.0
-"""Weight of the initial rates in `estimate_attraction`, in examinations."""
+"""Weight of the initial rates of the first start in `estimate_attraction`, in examinations."""
 HIGHEST_START = 0.9
 """Highest rate from which the mixture starts."""
-MIXTURE_STEPS = 200
-"""EM iterations for the rates of relevant and irrelevant documents."""
+SHARES = (1e-3, 0.9)
+"""Bounds of the share of relevant documents."""
+REJECTED = 1.92
+"""Difference of log likelihoods that rejects the lower one: half the .95 quantile of chi-squared with one degree of
+freedom (Wilks 1938)."""
+MIXTURE_STEPS = 300
+"""Most EM iterations for the rates of relevant and irrelevant documents from each start."""
+TOLERANCE = 1e-6
+"""Change of every rate at which EM has converged."""
 
 Doubles = NDArray[np.float64]
 
@@ -135,21 +142,37 @@ ASSUMED_ATTRACTION = Attraction(0.1, 0.5, 0.1)
 
 
 def estimate_attraction(feedback: Sequence[Feedback], curve: Floats) -> Attraction:
-    """Return the attraction of irrelevant and relevant documents, by EM.
+    """Return the attraction of irrelevant and relevant documents, by EM from two starts.
 
-    The rates start at half and three times the mean rate, HIGHEST_START at most; these initial rates also act as a
-    prior. A log without clicks gives ASSUMED_ATTRACTION.
+    The first start takes few documents as relevant, the second one most. The second maximum counts only if its
+    likelihood rejects the first one: a log of one or two lists of each query fits both, and with the second all clicked
+    documents would be relevant. A log without clicks gives ASSUMED_ATTRACTION.
     """
     outcomes = Outcomes.of(feedback, curve)
     if not outcomes.clicks.sum():
         return ASSUMED_ATTRACTION
     mean = float(outcomes.clicks.sum() / outcomes.examinations.sum())
     worth = min(3 * mean, HIGHEST_START)
-    start = Attraction(min(mean, worth) / 2, worth, 0.1)
+    few = Attraction(min(mean, worth) / 2, worth, 0.1)
+    most = Attraction(min(mean, worth) / 4, min(1.2 * mean, HIGHEST_START), 0.8)
+    found, other = (_maximised(outcomes, start, few) for start in (few, most))
+    return other[0] if other[1] > found[1] + REJECTED else found[0]
+
+
+def _maximised(outcomes: Outcomes, start: Attraction, prior: Attraction) -> tuple[Attraction, float]:
+    """Return the attraction after EM from a start, and its log likelihood with the prior rates."""
     found = start
     for _ in range(MIXTURE_STEPS):
-        relevant = found.posterior(outcomes)
-        worth = outcomes.likeliest(found.worth, relevant, start.worth)
-        noise = outcomes.likeliest(found.noise, 1 - relevant, start.noise)
-        found = Attraction(noise, worth, float(np.clip(relevant.mean(), 1e-3, 0.5)))
-    return found
+        before, relevant = found, found.posterior(outcomes)
+        worth = outcomes.likeliest(found.worth, relevant, prior.worth)
+        noise = outcomes.likeliest(found.noise, 1 - relevant, prior.noise)
+        found = Attraction(noise, worth, float(np.clip(relevant.mean(), *SHARES)))
+        if max(abs(np.subtract(astuple(found), astuple(before)))) < TOLERANCE:
+            break
+    likelihood = np.logaddexp(
+        np.log(found.share) + outcomes.log_likelihood(found.worth),
+        np.log1p(-found.share) + outcomes.log_likelihood(found.noise),
+    ).sum()
+    for rate, usual in ((found.worth, prior.worth), (found.noise, prior.noise)):
+        likelihood += PRIOR_EXAMINATIONS * (usual * np.log(rate) + (1 - usual) * np.log1p(-rate))
+    return found, float(likelihood)

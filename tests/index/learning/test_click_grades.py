@@ -137,6 +137,19 @@ def test_a_few_lists_tell_relevant_and_irrelevant_documents_apart(lists: int) ->
     assert [found.noise, found.worth, found.share] == pytest.approx([0.1, 0.7, 0.2], rel=0.2)
 
 
+@pytest.mark.parametrize(("share", "lists"), [(0.5, 10), (0.8, 10), (0.8, 30)])
+def test_logs_whose_documents_are_mostly_relevant_have_their_rates(share: float, lists: int) -> None:
+    rates = Attraction(0.05, 0.6, share)
+    found = estimate_attraction(drawn_log(rates, 300, lists), FLAT)
+    assert [found.noise, found.worth, found.share] == pytest.approx([0.05, 0.6, share], rel=0.15)
+
+
+@pytest.mark.parametrize("lists", [1, 2])
+def test_where_one_or_two_lists_cannot_tell_few_documents_are_taken_as_relevant(lists: int) -> None:
+    assert estimate_attraction(drawn_log(Attraction(0.05, 0.6, 0.2), 500, lists), FLAT).share < 0.3
+    assert estimate_attraction(drawn_log(Attraction(0.05, 0.05, 0.5), 500, lists), FLAT).share < 0.3
+
+
 def log_posterior(log: Sequence[Feedback], rates: Attraction) -> float:
     """Return the log likelihood of all outcomes with the prior of the initial rates; every impression is examined."""
     total, clicks, looked = 0.0, 0.0, 0.0
