@@ -41,9 +41,14 @@ class ClickWorth:
     def of(cls, curve: Floats | Sequence[float]) -> "ClickWorth":
         """Return min(MOST_WORTH, k / curve): k makes the mean over the clicks on the first LIST positions 1.
 
-        curve (n,) in (0, 1], non-increasing: the examination probability of each position.
+        curve (n,) in [0, 1], non-increasing: the examination probability of each position; its scale does not matter.
+        Raises ValueError for a curve without positions, with another number than that, or with 0 at the first position:
+        the worth of a click would be no number, and the memory of its query with it.
         """
         examined = np.asarray(curve, np.float64)
+        if not len(examined) or not examined[0] > 0 or not ((examined >= 0) & (examined <= 1)).all():
+            raise ValueError("an examination curve has probabilities, the first of them above 0")
+        examined = examined / examined[0]  # so that the bisection and the limit 1e-9 do not depend on the scale
         first = examined[:LIST]
         low, high = 0.0, MOST_WORTH
         for _ in range(STEPS):

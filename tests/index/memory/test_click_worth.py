@@ -38,3 +38,17 @@ def test_where_all_positions_are_examined_every_click_is_worth_the_same() -> Non
 def test_an_unknown_position_is_worth_one_and_a_far_one_as_the_last() -> None:
     assert ASSUMED_WORTH.at(None) == 1.0
     assert ASSUMED_WORTH.at(100) == ASSUMED_WORTH.at(1_000_000) == MOST_WORTH
+
+
+@pytest.mark.parametrize(
+    "curve", [[], [0.0, 0.0], [1.0, float("nan")], [float("nan")], [1.0, -0.1], [float("inf"), 1.0]]
+)
+def test_a_curve_that_is_none_has_no_worth(curve: list[float]) -> None:
+    with pytest.raises(ValueError, match="examination curve"):
+        ClickWorth.of(curve)
+
+
+def test_the_worth_does_not_depend_on_the_scale_of_the_curve() -> None:
+    assert ClickWorth.of([1e-20] * LIST).by_position == pytest.approx([1.0] * LIST)
+    assert ClickWorth.of([1e-320, 0.0]).by_position == pytest.approx([1.0, 2.0])
+    assert ClickWorth.of([1.0, 0.0]).by_position == pytest.approx([1.0, 2.0])
