@@ -4,10 +4,10 @@ Sees arrays, never models or documents. A reward at a position depends on the do
 assumption), so it is weighted by the ratio of the probabilities of this prefix under both policies: reward interaction
 inverse propensity scoring (McInerney et al. 2020). The estimators are importance sampling (Horvitz and Thompson 1952),
 its self-normalised form (Swaminathan and Joachims 2015), and the doubly robust form (Dudik et al. 2011; Kiyohara et al.
-2022). Each gives a value per list; their mean is the estimate, and Student's t of the values is its interval, wider
-where few rewards carry the estimate (`rare_events`).
-An estimate whose weight few lists carry has no interval: it would be too narrow. Neither has an estimate whose mean
-weight is too far from 1, because lists that carry weight are missing from the log.
+2022). Each gives a value per list; their mean is the estimate, and Student's t of the values is its interval, with a
+variance by clients (`clients`), and wider where few rewards carry the estimate (`rare_events`).
+An estimate whose weight few lists carry has no interval: it would be too narrow. Neither has an estimate of the lists
+of very few clients, nor one whose mean weight is too far from 1, because lists that carry weight are missing.
 
 Letters: M logged lists, P positions.
 """
@@ -19,8 +19,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from index.evaluation.clients import LEAST_CLIENTS, clustered_interval, effective_clients
 from index.evaluation.rare_events import least_margins
-from index.evaluation.significance import interval
+from index.records import Ints
 
 Doubles = NDArray[np.float64]
 RELIABLE_SHARE = 1 / 3
@@ -118,8 +119,9 @@ ESTIMATORS = {"ips": importance_sampled, "self_normalised": self_normalised, "do
 class Estimate:
     """An estimate of the rewards per list: mean, interval, number of lists, effective sample size.
 
-    interval: low and high; None where too few lists carry the weight for it to hold as often as it says, and with a
-    misfit (`Replay.misfit`). least: the effective sample size that an interval needs.
+    interval: low and high; None where too few lists carry the weight for it to hold as often as it says, with a misfit
+    (`Replay.misfit`), and with fewer clients than LEAST_CLIENTS. least: the effective sample size that an interval
+    needs. clients: their effective number.
     """
 
     mean: float
@@ -128,6 +130,7 @@ class Estimate:
     effective_sample_size: float
     least: float
     misfit: str | None = None
+    clients: float = np.inf
 
     @property
     def reason(self) -> str | None:
@@ -135,7 +138,8 @@ class Estimate:
         if self.interval is not None:
             return None
         if self.effective_sample_size >= self.least:
-            return self.misfit
+            few = f"the effective number of clients is {self.clients:.1f}, and an interval needs {LEAST_CLIENTS}"
+            return self.misfit or few
         size, least = f"{self.effective_sample_size:.1f}", f"{self.least:.1f}"
         return f"few searches carry the weight: the effective sample size is {size}, and an interval needs {least}"
 
@@ -159,24 +163,29 @@ def estimate(
     sampled: float,
     misfit: str | None = None,
     margins: tuple[float, float] = (0.0, 0.0),
+    clients: Ints | None = None,
 ) -> Estimate:
     """Return the estimate of the values (M,) of an estimator, M > 0.
 
     sampled: the lists in a sampled order. margins: how far an interval reaches at least, below and above the mean.
+    clients (M,): the number of the client of each list; None: each list has a client of its own.
     """
     least = max(LEAST_SIZE, RELIABLE_SHARE * sampled)
-    mean, found = float(values.mean()), None
-    if effective_sample_size >= least and misfit is None:
-        low, high = interval(values)
+    own = np.arange(len(values)) if clients is None else clients
+    mean, found, number = float(values.mean()), None, np.inf if clients is None else effective_clients(own)
+    if effective_sample_size >= least and misfit is None and number >= LEAST_CLIENTS:
+        low, high = clustered_interval(values, own)
         found = min(low, mean - margins[0]), max(high, mean + margins[1])
-    return Estimate(mean, found, len(values), effective_sample_size, least, misfit)
+    return Estimate(mean, found, len(values), effective_sample_size, least, misfit, number)
 
 
-def compared(rewards: Doubles, a: Replay, b: Replay, sampled: float) -> Mapping[str, Mapping[str, Estimate]]:
+def compared(
+    rewards: Doubles, a: Replay, b: Replay, sampled: float, clients: Ints | None = None
+) -> Mapping[str, Mapping[str, Estimate]]:
     """Return `a`, `b` and `difference` (b - a, paired by list) -> estimator -> estimate. rewards (M, P), M > 0.
 
     sampled: the number of lists whose order was sampled, or its expectation: the others have the logging model's own
-    order.
+    order. clients (M,) as in `estimate`.
     """
     weights = {"a": a.ratios, "b": b.ratios, "difference": b.ratios - a.ratios}
     sizes = {"a": a.effective_sample_size, "b": b.effective_sample_size}
@@ -191,7 +200,7 @@ def compared(rewards: Doubles, a: Replay, b: Replay, sampled: float) -> Mapping[
             # the margins are of importance sampling; an estimator with a lower spread needs less
             share = min(1.0, float(values.std()) / spreads[side]) if spreads[side] else 1.0
             below, above = (share * margin for margin in margins[side])
-            found[side][name] = estimate(values, sizes[side], sampled, misfits[side], (below, above))
+            found[side][name] = estimate(values, sizes[side], sampled, misfits[side], (below, above), clients)
     return found
 
 

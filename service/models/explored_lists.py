@@ -36,7 +36,7 @@ class ExploredList:
     """The first POSITIONS documents of a logged list; documents, kept, probabilities and clicks are (P,), P <= 10.
 
     share: the chance that the order was sampled. documents: doc indices. kept: whether the document keeps its place.
-    probabilities: the selection probabilities.
+    probabilities: the selection probabilities. client: the name of the client or else of the session, "" if unknown.
     """
 
     search: Search
@@ -46,6 +46,7 @@ class ExploredList:
     kept: NDArray[np.bool_]
     probabilities: NDArray[np.float64]
     clicks: NDArray[np.float64]
+    client: str = ""
 
 
 @dataclass(frozen=True)
@@ -159,4 +160,5 @@ def _explored_list(
         kept=kept,
         probabilities=np.asarray([hit["selection_probability"] for hit in shown]),
         clicks=np.asarray([float(hit["id"] in clicked) for hit in shown]),
+        client=client_of(impression),
     )

@@ -22,7 +22,7 @@ from index.ranking.attention import AttentionHead
 from index.ranking.replay import ABSENT, Policy, Replayed, policy, replayed
 from index.ranking.retrieval import Mode, Query, as_searched, read_query
 from index.ranking.search import Ranking, search
-from index.records import Mask
+from index.records import Ints, Mask
 from service.models.explored_lists import POSITIONS, ExploredList, Search
 from service.runtime.collection import CollectionState
 from service.runtime.runtime import Runtime
@@ -70,9 +70,15 @@ def estimate_models(models: Models, lists: Sequence[ExploredList]) -> dict[str, 
         )
         for side, ratios in enumerate(sides.ratios)
     )
-    found = compared(clicks, a, b, sum(one.share for one in lists))
+    found = compared(clicks, a, b, sum(one.share for one in lists), _clients(lists))
     estimates = {side: {name: one.as_dict() for name, one in by_name.items()} for side, by_name in found.items()}
     return {"logged": round(float(clicks.sum(axis=1).mean()), 5), **estimates}
+
+
+def _clients(lists: Sequence[ExploredList]) -> Ints:
+    """Return (M,) the number of the client of each list; a list without a client has a number of its own."""
+    numbers: dict[str | int, int] = {}
+    return np.asarray([numbers.setdefault(one.client or at, len(numbers)) for at, one in enumerate(lists)], np.int64)
 
 
 def _replay_all(models: Models, lists: Sequence[ExploredList]) -> _Sides:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from fastapi.testclient import TestClient
+from sqlalchemy import update
 
 from index.evaluation import off_policy
 from index.memory.query_key import as_query_key
@@ -19,6 +20,7 @@ from service.runtime.feedback_repository import document_rows
 from service.runtime.model_registry import register
 from service.search.serving import model_of_version
 from service.storage.database import now
+from service.storage.tables import QUERIES as QUERIES_TABLE
 from tests.service.client import CollectionClient, event, good, know_no_emoji, opened, runtime_of
 from tests.service.test_cli import Fake, Run, fake, run
 
@@ -285,3 +287,23 @@ def test_the_command_line_shows_the_estimates_or_the_reason(fake: Fake, run: Run
     assert "no interval for model 0" not in shown
     fake.on("GET", path, {"a": model, "b": model, "off_policy": {"reason": "12 count, and 100 are needed", "a": None}})
     assert "12 count, and 100 are needed" in run("models", "compare", 0, 1, "--url", fake.url).out
+
+
+def test_the_lists_of_a_client_count_as_one_cluster(wood: CollectionClient) -> None:
+    """All lists of one client have no interval; lists without a client, and of a client each, have one."""
+    runtime = runtime_of(wood.client)
+
+    def lows() -> list[float | None]:
+        found = wood.get("models/compare", a=0, b=1)["off_policy"]
+        return [found["a"][name]["low"] for name in ("ips", "self_normalised", "doubly_robust")]
+
+    answers = explored(wood, q=QUERIES[0])
+    click(wood, answers)
+    assert None not in lows()
+    runtime.impressions.flush()
+    for names, is_given in ((["ann"] * LEAST, False), ([f"client {n}" for n in range(LEAST)], True)):
+        with runtime.database.write() as connection:
+            for name, answer in zip(names, answers, strict=True):
+                changed = update(QUERIES_TABLE).where(QUERIES_TABLE.c.query_id == answer["query_id"])
+                connection.execute(changed.values(client_id=name))
+        assert [low is not None for low in lows()] == [is_given] * 3
