@@ -5,7 +5,6 @@ probability examination_p x attraction at position p (the position-based model, 
 attraction is one of two (a mixture; Dempster et al. 1977).
 """
 
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import astuple, dataclass
 
@@ -64,13 +63,14 @@ class Outcomes:
         entries: list[tuple[int, int, float]] = []
         for one in feedback:
             for row, impressions in impressions_of(one).items():
-                shown = _by_rank(impressions, len(examined))
+                shown: Mapping[int, float] = _by_rank(impressions, len(examined))
                 looks = {rank: times * float(examined[rank]) for rank, times in shown.items()}
                 own = max(0.0, one.gains.get(row, 0.0))
-                shares: Mapping[int, float] = _by_rank((one.clicks or {}).get(row, {}), len(examined)) or looks
-                each = own / (sum(shares.values()) or 1.0)
-                passed = ((rank, times - each * shares.get(rank, 0.0)) for rank, times in shown.items())
-                entries += [(len(clicks), rank, times) for rank, times in passed if times > 0]
+                if own:
+                    shares: Mapping[int, float] = _by_rank((one.clicks or {}).get(row, {}), len(examined)) or looks
+                    each = own / (sum(shares.values()) or 1.0)
+                    shown = {rank: times - each * shares.get(rank, 0.0) for rank, times in shown.items()}
+                entries += [(len(clicks), rank, times) for rank, times in shown.items() if times > 0]
                 clicks.append(own)
                 expected.append(sum(looks.values()))
         table = np.asarray(entries, np.float64).reshape(-1, 3)
@@ -83,28 +83,42 @@ class Outcomes:
 
         The logarithms of the examinations at the clicks are left out: they are the same for every rate.
         """
-        missed = self.passed * np.log1p(-rate * self.curve)[self.rank]
-        total: Doubles = self.clicks * np.log(rate) + np.bincount(self.pair, missed, len(self.clicks))
+        return self._summed(np.log(rate), np.log1p(-rate * self.curve))
+
+    def log_ratio(self, worth: float, noise: float) -> Doubles:
+        """Return (n,) the log likelihood of the rate `worth` less that of `noise`."""
+        return self._summed(np.log(worth / noise), np.log1p(-worth * self.curve) - np.log1p(-noise * self.curve))
+
+    def _summed(self, of_click: float, of_rank: Doubles) -> Doubles:
+        """Return (n,) the sum over the outcomes of each pair: of_click for a click, of_rank (POSITIONS,) without."""
+        total: Doubles = self.clicks * of_click + np.bincount(
+            self.pair, self.passed * of_rank[self.rank], len(self.clicks)
+        )
         return total
 
-    def likeliest(self, rate: float, weights: Doubles, prior: float) -> float:
-        """Return the rate of the next EM step for the pairs with these weights (n,).
+    def passed_by_rank(self, weights: Doubles) -> Doubles:
+        """Return (POSITIONS,) the impressions without a click of all pairs, with the weights (n,) of the pairs."""
+        return np.bincount(self.rank, self.passed * weights[self.pair], len(self.curve)).astype(np.float64, copy=False)
+
+    def likeliest(self, rate: float, clicks: float, passed: Doubles, prior: float) -> float:
+        """Return the rate of the next EM step of documents with so many clicks, and passed (POSITIONS,) at each rank.
 
         An impression without a click was examined with probability examination (1 - rate) / (1 - examination rate). The
         prior rate counts as PRIOR_EXAMINATIONS examinations.
         """
         examined = self.curve * (1 - rate) / (1 - self.curve * rate)
-        by_rank = np.bincount(self.rank, self.passed * weights[self.pair], len(self.curve))
-        clicks = float(weights @ self.clicks) + PRIOR_EXAMINATIONS * prior
-        return clicks / (clicks + PRIOR_EXAMINATIONS * (1 - prior) + float(by_rank @ examined))
+        clicks += PRIOR_EXAMINATIONS * prior
+        return clicks / (clicks + PRIOR_EXAMINATIONS * (1 - prior) + float(passed @ examined))
 
 
-def _by_rank(counts: Mapping[int, int], length: int) -> Counter[int]:
+def _by_rank(counts: Mapping[int, int], length: int) -> dict[int, float]:
     """Return 0-based rank -> count above 0, of 1-based positions; those after the last rank count as the last."""
-    by_rank: Counter[int] = Counter()
+    by_rank: dict[int, float] = {}
     for position, times in counts.items():
-        by_rank[min(position, length) - 1] += times
-    return +by_rank
+        if times:
+            rank = min(position, length) - 1
+            by_rank[rank] = by_rank.get(rank, 0.0) + times
+    return by_rank
 
 
 def impressions_of(feedback: Feedback) -> dict[int, Mapping[int, int]]:
@@ -124,7 +138,7 @@ class Attraction:
     def posterior(self, outcomes: Outcomes) -> Doubles:
         """Return the probability (n,) that each document is relevant, given its outcomes."""
         odds = np.log(self.share / (1 - self.share))
-        chance: Doubles = expit(odds + outcomes.log_likelihood(self.worth) - outcomes.log_likelihood(self.noise))
+        chance: Doubles = expit(odds + outcomes.log_ratio(self.worth, self.noise))
         return chance
 
     def worth_of(self, outcomes: Outcomes) -> Doubles:
@@ -161,11 +175,13 @@ def estimate_attraction(feedback: Sequence[Feedback], curve: Floats) -> Attracti
 
 def _maximised(outcomes: Outcomes, start: Attraction, prior: Attraction) -> tuple[Attraction, float]:
     """Return the attraction after EM from a start, and its log likelihood with the prior rates."""
-    found = start
+    found, all_clicks = start, float(outcomes.clicks.sum())
+    all_passed = outcomes.passed_by_rank(np.ones(len(outcomes.clicks)))
     for _ in range(MIXTURE_STEPS):
         before, relevant = found, found.posterior(outcomes)
-        worth = outcomes.likeliest(found.worth, relevant, prior.worth)
-        noise = outcomes.likeliest(found.noise, 1 - relevant, prior.noise)
+        clicks, passed = float(relevant @ outcomes.clicks), outcomes.passed_by_rank(relevant)
+        worth = outcomes.likeliest(found.worth, clicks, passed, prior.worth)
+        noise = outcomes.likeliest(found.noise, all_clicks - clicks, all_passed - passed, prior.noise)
         found = Attraction(noise, worth, float(np.clip(relevant.mean(), *SHARES)))
         if max(abs(np.subtract(astuple(found), astuple(before)))) < TOLERANCE:
             break

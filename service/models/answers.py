@@ -63,7 +63,7 @@ class EstimatedClicks(Answer):
     effective_sample_size: float
     """The number of searches of equal weight with the same variance, the mean over the positions."""
     reliable: bool
-    """Whether there is an interval: enough searches carry the weight, and their mean weight is 1 but for chance."""
+    """Whether there is an interval: enough searches and clients carry the weight, whose mean is 1 but for chance."""
     reason: str | None
     """Why there is no interval; null if there is one."""
 
