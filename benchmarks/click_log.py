@@ -63,6 +63,7 @@ class ClickLog:
         self._vectors: dict[str, Floats] = {}
         self._impressions = self._shown(np.random.default_rng(seed))
         self._acts = np.random.default_rng([seed, 1])
+        self._first = datetime.now(UTC) - timedelta(days=1)
         self._qrels = {one.queries[query]: grades for query, grades in one.train.items()}
         self._best = max(grade for grades in one.train.values() for grade in grades.values())
         self.size, self.clicks = 0, 0
@@ -72,13 +73,18 @@ class ClickLog:
         while self.size < size:  # a list that follows clicks needs the clicks on the list before
             part = list(islice(self._impressions, 1 if self._traffic.remembers else min(BATCH, size - self.size)))
             with self._runtime.database.write() as connection:
-                connection.execute(insert(QUERIES), [_row(self._state, each) for each in part])
+                rows = [_row(self._state, each, self._time(at)) for at, each in enumerate(part, self.size)]
+                connection.execute(insert(QUERIES), rows)
             events = list(simulate(self._traffic.searchers, part, self._qrels, self._acts, self._best))
             for start in range(0, len(events), BATCH):
                 taken = take_events(self._runtime, self._state, events[start : start + BATCH])
                 assert not taken["rejected"], taken["rejected"][:3]
             self.size += len(part)
             self.clicks += len(events)
+
+    def _time(self, number: int) -> str:
+        """Return the time of an impression. All differ, because lists are read in the order of time."""
+        return rfc3339(self._first + timedelta(milliseconds=number))
 
     def _shown(self, random: np.random.Generator) -> Iterator[Impression]:
         """Yield lists of the service: queries by popularity, some lists shuffled."""
@@ -109,7 +115,7 @@ class ClickLog:
         return [ids[row] for row in generation.rows[ranking.doc_indices[:DEPTH]].tolist()]
 
 
-def _row(state: CollectionState, one: Impression) -> dict[str, Any]:
+def _row(state: CollectionState, one: Impression, created_at: str) -> dict[str, Any]:
     shown = [{"id": name, "position": p, "logit": 0.0, "score": 0.0} for p, name in enumerate(one.documents, 1)]
     return {
         "query_id": one.query_id,
@@ -123,7 +129,7 @@ def _row(state: CollectionState, one: Impression) -> dict[str, Any]:
         "null_weight": 0.0,
         "model_version": 0,
         "generation": state.generation.watermark,
-        "created_at": rfc3339(datetime.now(UTC) - timedelta(days=1)),
+        "created_at": created_at,
     }
 
 
