@@ -9,7 +9,7 @@ gives the same log, however many parts it grows in.
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from itertools import islice
+from itertools import count, islice
 from typing import Any
 
 import numpy as np
@@ -27,7 +27,7 @@ from index.records import Floats
 from service.feedback.actions import take_events
 from service.runtime.collection import CollectionState
 from service.runtime.runtime import Runtime
-from service.storage.database import new_id, rfc3339
+from service.storage.database import first_id, rfc3339
 from service.storage.tables import QUERIES
 
 SHOWN = 10
@@ -82,9 +82,9 @@ class ClickLog:
             self.size += len(part)
             self.clicks += len(events)
 
-    def _time(self, number: int) -> str:
+    def _time(self, number: int) -> datetime:
         """Return the time of an impression. All differ, because lists are read in the order of time."""
-        return rfc3339(self._first + timedelta(milliseconds=number))
+        return self._first + timedelta(milliseconds=number)
 
     def _shown(self, random: np.random.Generator) -> Iterator[Impression]:
         """Yield lists of the service: queries by popularity, some lists shuffled."""
@@ -94,6 +94,7 @@ class ClickLog:
         order = random.permutation(len(texts))
         popularity = np.arange(1, len(texts) + 1) ** -traffic.popularity
         ranked: dict[int, list[str]] = {}
+        ids = (first_id(self._time(number)) for number in count())
         while True:
             for at in order[random.choice(len(texts), DRAWN, p=popularity / popularity.sum())].tolist():
                 if at not in ranked or traffic.remembers:
@@ -102,7 +103,7 @@ class ClickLog:
                 if random.random() < traffic.shuffled:
                     ranks += SHUFFLE * random.normal(size=len(ranks))
                 shown = [ranked[at][rank] for rank in np.argsort(ranks, kind="stable")[:SHOWN]]
-                yield Impression(new_id(), texts[at], shown)
+                yield Impression(next(ids), texts[at], shown)
 
     def _best_of(self, text: str) -> list[str]:
         """Return the best documents of a query: at the start of the log, or now if lists follow clicks."""
@@ -115,7 +116,7 @@ class ClickLog:
         return [ids[row] for row in generation.rows[ranking.doc_indices[:DEPTH]].tolist()]
 
 
-def _row(state: CollectionState, one: Impression, created_at: str) -> dict[str, Any]:
+def _row(state: CollectionState, one: Impression, time: datetime) -> dict[str, Any]:
     shown = [{"id": name, "position": p, "logit": 0.0, "score": 0.0} for p, name in enumerate(one.documents, 1)]
     return {
         "query_id": one.query_id,
@@ -129,7 +130,7 @@ def _row(state: CollectionState, one: Impression, created_at: str) -> dict[str, 
         "null_weight": 0.0,
         "model_version": 0,
         "generation": state.generation.watermark,
-        "created_at": created_at,
+        "created_at": rfc3339(time),
     }
 
 

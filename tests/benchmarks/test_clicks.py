@@ -54,7 +54,7 @@ def grown(sizes: list[int], seed: int = 0, traffic: Traffic = TRAFFIC) -> list[t
             log.grow(size)
         with runtime.database.read() as connection:
             feedback = gather_feedback(connection, state.id)
-    return [(one.query_key, one.shown, one.clicks, one.gains) for one in feedback]
+    return [(one.query_key, one.shown, one.clicks, one.gains, one.contrasts) for one in feedback]
 
 
 def test_a_log_is_the_same_however_many_parts_it_grows_in_and_seeds_differ() -> None:
