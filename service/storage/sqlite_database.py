@@ -8,6 +8,7 @@ import errno
 import os
 import sqlite3
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -28,6 +29,12 @@ from service.storage.thread_connections import ThreadConnections
 from service.storage.unreadable_rows import name_unreadable, stored_json
 
 BUSY_SECONDS = 30
+LOG_BYTES = 64 << 20
+"""Size of the write-ahead log from which on it is begun anew (`SqliteDatabase.write`)."""
+LOG_SECONDS = 0.1
+"""Longest wait of a write for readers of the log."""
+LOG_RETRY_SECONDS = 10.0
+"""Time after such a wait without success until the next one."""
 READERS = 16
 URI = "file:"
 """The beginning of an address that says how a file is opened."""
@@ -92,6 +99,7 @@ class SqliteDatabase(SqliteReader, Database):
             )
         self._checkpoints = checkpoints
         self._write_lock = threading.RLock()
+        self._next_log = 0.0
         super().__init__(path)
         self._writer = _engine(self._address, writer=True, checkpoints=checkpoints, is_whole=is_whole)
 
@@ -102,16 +110,35 @@ class SqliteDatabase(SqliteReader, Database):
     @contextmanager
     def write(self) -> Iterator[Connection]:
         """Give the writing connection inside BEGIN IMMEDIATE. The commit is durable when the context ends."""
-        with (
-            _naming_full_disk(self.path.parent),
-            self._write_lock,
-            storing_reservation() as store_reservation,
-            storing_act() as store_act,
-            self._writer.begin() as connection,
-        ):
-            yield connection
-            store_reservation(connection)
-            store_act(connection)
+        with _naming_full_disk(self.path.parent), self._write_lock:
+            with (
+                storing_reservation() as store_reservation,
+                storing_act() as store_act,
+                self._writer.begin() as connection,
+            ):
+                yield connection
+                store_reservation(connection)
+                store_act(connection)
+            self._begin_log_anew()
+
+    def _begin_log_anew(self) -> None:
+        """Begin the write-ahead log anew if it is larger than LOG_BYTES. The caller holds the lock.
+
+        By itself SQLite does so at a commit that no reader of the log sees. Where searches overlap all the time, there
+        is no such commit, and the log grows with every write. This checkpoint waits for the readers of now, LOG_SECONDS
+        at most; later readers read the database file and wait for nothing. An error leaves the log as it is.
+        """
+        if not self._checkpoints or time.monotonic() < self._next_log:
+            return
+        with suppress(OSError, sqlite3.OperationalError):
+            if self.path.with_name(f"{self.path.name}-wal").stat().st_size <= LOG_BYTES:
+                return
+            self._outside_transactions(f"PRAGMA busy_timeout={int(1000 * LOG_SECONDS)}")
+            try:
+                busy, _, _ = self._outside_transactions("PRAGMA wal_checkpoint(RESTART)")
+            finally:
+                self._outside_transactions(f"PRAGMA busy_timeout={1000 * BUSY_SECONDS}")
+            self._next_log = time.monotonic() + LOG_RETRY_SECONDS if busy else 0.0
 
     def migrate(self) -> None:
         """Make the newest schema in a new database, or upgrade the schema. Raises UnknownSchema.
@@ -213,4 +240,5 @@ def _configure(connection: sqlite3.Connection, writer: bool, checkpoints: bool, 
     cursor.execute("PRAGMA secure_delete=ON")  # deleted content becomes zeros; some systems have it off
     cursor.execute(f"PRAGMA query_only={0 if writer else 1}")
     cursor.execute(f"PRAGMA wal_autocheckpoint={1000 if checkpoints else 0}")
+    cursor.execute(f"PRAGMA journal_size_limit={LOG_BYTES}")  # after a long reader the file of the log gets smaller
     cursor.close()
