@@ -26,6 +26,7 @@ from service.runtime.feedback_repository import (
     query_vectors,
     shown_lists,
 )
+from service.runtime.observed_lists import observed
 from service.runtime.query_record import MAX_POSITIONS, QueryRecord
 from service.runtime.session_log import SessionLog
 
@@ -67,6 +68,14 @@ class EventSummary:
     confirmed_in_session: dict[str, set[int]] = field(default_factory=dict)
     """Session id -> rows with a confirming event."""
     log: SessionLog = field(default_factory=SessionLog)
+
+    def is_solved(self, shown: Any) -> bool:
+        """Whether a list, or its session, was reported as solved."""
+        return shown.query_id in self.solved_lists or shown.session_id in self.solved_sessions
+
+    def is_acted(self, shown: Any) -> bool:
+        """Whether there is an action on a list."""
+        return bool(self.actions.get(shown.query_id)) or self.is_solved(shown)
 
 
 def gather_feedback(
@@ -208,14 +217,15 @@ def _add_impressions(
 ) -> None:
     """Count every logged or imported list of the queries with feedback, and the actions on it.
 
-    Lists without a click count too: they lower the click rate of the documents that they show. Pinned documents are
-    left out. explored: explored lists are kept too.
+    Lists without a click count too, if events could come (`observed`): they lower the click rate of the documents that
+    they show. Pinned documents are left out. explored: explored lists are kept too.
     """
     unclicked: dict[str, tuple[QueryRecord, Solved]] = {}
     silent = _SilentKeys(records)
     lists = impressions(connection, collection_id), shown_lists(connection, collection_id)
-    for shown in merge(*lists, key=lambda shown: shown.created_at):  # each list is compared with the earlier ones
-        solved = shown.query_id in summary.solved_lists or shown.session_id in summary.solved_sessions
+    in_order = merge(*lists, key=lambda shown: shown.created_at)  # each list is compared with the earlier ones
+    for shown in observed(in_order, summary.is_acted):
+        solved = summary.is_solved(shown)
         if shown.query_key not in records and not solved and not silent.admits(shown.query_key):
             continue
         record = records.setdefault(shown.query_key, QueryRecord(shown.text))
