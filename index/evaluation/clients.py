@@ -27,7 +27,8 @@ def clustered_interval(values: NDArray[np.float64], clients: Ints) -> tuple[floa
     """Return the interval of the mean of values (M,) at CONFIDENCE. clients (M,): the number of each list's client.
 
     Student's t has as many degrees of freedom as effective clients, less one: a client with most of the lists decides
-    the variance alone. The effective number must be 2 or more.
+    the variance alone. The effective number must be 2 or more. The interval is at least as wide as for independent
+    lists, because few clients may have equal means by chance.
     """
     names, client = np.unique(clients, return_inverse=True)
     if len(names) == len(values):
@@ -37,4 +38,5 @@ def clustered_interval(values: NDArray[np.float64], clients: Ints) -> tuple[floa
     without = (values.sum() - sums) / (len(values) - lists)
     variance = (1 - 1 / len(names)) * float(((without - mean) ** 2).sum())
     half = float(stdtrit(effective_clients(clients) - 1, (1 + CONFIDENCE) / 2)) * variance**0.5
-    return mean - half, mean + half
+    low, high = interval(values)
+    return min(low, mean - half), max(high, mean + half)

@@ -138,7 +138,7 @@ class Estimate:
         if self.interval is not None:
             return None
         if self.effective_sample_size >= self.least:
-            few = f"the effective number of clients is {self.clients:.1f}, and an interval needs {LEAST_CLIENTS}"
+            few = f"the effective number of clients is {self.clients:.2f}, and an interval needs {LEAST_CLIENTS}"
             return self.misfit or few
         size, least = f"{self.effective_sample_size:.1f}", f"{self.least:.1f}"
         return f"few searches carry the weight: the effective sample size is {size}, and an interval needs {least}"

@@ -19,6 +19,8 @@ EVER_PROMOTED = 0.1
 """The largest probability that a head that is exactly as good as the champion is ever promoted (`level`)."""
 LEAST_SPREAD = 1e-12
 """Differences of measures below it are rounding errors."""
+LEAST_CHANGED = 6
+"""Queries that must have changed for a significant loss: with fewer, no randomisation test has p below .05."""
 RECALL_TOLERANCE = 0.005
 """The largest accepted loss of mean Recall@100, if the loss is not significant."""
 NEVER_SHOWN_RISE = 0.3
@@ -45,6 +47,12 @@ class Comparison:
     def as_dict(self) -> dict[str, Any]:
         """Return the fields as JSON values, without `gained`."""
         return {name: value for name, value in asdict(self).items() if name != "gained"}
+
+    @property
+    def ratio(self) -> float:
+        """The difference over half the width of its interval: Student's t over its quantile. 0 without a difference."""
+        half = (self.high - self.low) / 2
+        return self.difference / half if half else math.copysign(math.inf, self.difference) if self.difference else 0.0
 
     def lowered(self, by: float) -> "Comparison":
         """Return the comparison with b and all differences lowered by an overestimate, at most by `gained`.
@@ -208,7 +216,12 @@ def _better(name: str, found: Sequence[Comparison], earlier: int) -> Check:
 
 
 def _not_worse(name: str, found: Comparison) -> Check:
-    return Check(name, found.high >= 0, f"{found.measure} {_on_queries(found)}: not significantly worse")
+    """Return the check that a measure is not significantly worse."""
+    return Check(
+        name,
+        found.high >= 0 or found.changed < LEAST_CHANGED,
+        f"{found.measure} {_on_queries(found)}: not significantly worse",
+    )
 
 
 def _figures(found: Comparison) -> str:

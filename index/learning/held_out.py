@@ -1,6 +1,6 @@
 """Evaluation on held-out queries: the selection of the second hop, and the comparison of two heads."""
 
-from collections.abc import Generator, Iterable, Mapping, Sequence, Set
+from collections.abc import Collection, Generator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -46,9 +46,9 @@ MAX_CROSS_FITTED = 1_500
 class HeldOut:
     """The comparison of champion and challenger: by measure, the counts of queries, and the documents never shown.
 
-    judged: the comparison of nDCG@10 on the queries with judgments; None without them, or without clicks. never_shown:
-    for champion and challenger, the mean share of the first ten documents of clicked queries that no list showed; None
-    without clicks.
+    judged: the comparison of nDCG@10 on the queries without logged lists, which have judgments, or events without a
+    list; None without them, or without clicks. never_shown: for champion and challenger, the mean share of the first
+    ten documents of clicked queries that no list showed; None without clicks.
     """
 
     comparisons: dict[str, Comparison]
@@ -233,10 +233,11 @@ def compare_heads(
     held_out = [one for one, _ in queries]
     qrels = held_out_qrels(held_out, clicks)
     before, after = (measure_run(among_shown(run, held_out, MEASURED), qrels) for run in runs)
-    share = len(cross_fitted) / len(queries)
+    chosen_on = {one.query_key for one, _ in cross_fitted}
 
-    def compared(measure: str, keys: Iterable[str]) -> Comparison:
+    def compared(measure: str, keys: Collection[str]) -> Comparison:
         values = ({key: found[measure][key] for key in keys} for found in (before, after))
+        share = sum(key in chosen_on for key in keys) / max(1, len(keys))
         return compare(measure, *values).lowered(share * choices.optimism(measure))
 
     comparisons = {measure: compared(measure, before[measure]) for measure in before}
@@ -280,8 +281,8 @@ def _compare_clicks(
         by_ranks = rank_measures(*sides)
         slope = regression_slope(gains, {key: by_ranks[1][key] - own for key, own in by_ranks[0].items()})
         for one in (compare_clicks(*sides), compare(RANKS, *by_ranks)):
-            lowered = one.lowered(share * choices.optimism(one.measure, slope))
-            found[one.measure] = min(found.get(one.measure, lowered), lowered, key=lambda each: each.low)
+            lowered = one.lowered(share * choices.optimism(one.measure, slope if one.measure == RANKS else 0.0))
+            found[one.measure] = min(found.get(one.measure, lowered), lowered, key=lambda each: each.ratio)
     return found
 
 

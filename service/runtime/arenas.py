@@ -7,7 +7,9 @@ each commit of the BM25 index. So many arenas grow, and most of their memory is 
 
 import ctypes
 import os
+import re
 import threading
+from contextlib import suppress
 
 ARENAS = 4
 """With two, the threads of searches wait for each other (docs/experiments.md)."""
@@ -53,7 +55,8 @@ def give_back_free_memory() -> bool:
     if trim is None:
         return False
     if not _has_thresholds():
-        _give_back_ends(library)
+        with suppress(RuntimeError):  # no thread can be started now
+            _give_back_ends(library)
     trim(0)
     return True
 
@@ -62,6 +65,13 @@ def _has_thresholds() -> bool:
     """Return whether the environment has a threshold of the allocator, which stays as it is."""
     tunables = os.environ.get(TUNABLES, "")
     return any(name in os.environ for name in THRESHOLDS) or any(name in tunables for name in THRESHOLD_TUNABLES)
+
+
+def _arenas() -> int:
+    """Return the number of arenas whose ends are given back: the limit of the operator, MOST_ARENAS at most."""
+    tunable = re.search(r"glibc\.malloc\.arena_max=(\d+)", os.environ.get(TUNABLES, ""))
+    limit = tunable[1] if tunable else os.environ.get(VARIABLE, "")
+    return min(int(limit) or MOST_ARENAS, MOST_ARENAS) if limit.isdecimal() else ARENAS
 
 
 def _give_back_ends(library: ctypes.CDLL) -> None:
@@ -85,11 +95,7 @@ def _give_back_ends(library: ctypes.CDLL) -> None:
         freed.release()
         ended.wait()
 
-    limit = os.environ.get(VARIABLE, "")
-    threads = [
-        threading.Thread(target=free_a_block, name="give-back", daemon=True)
-        for _ in range(min(int(limit), MOST_ARENAS) if limit.isdecimal() else ARENAS)
-    ]
+    threads = [threading.Thread(target=free_a_block, name="give-back", daemon=True) for _ in range(_arenas())]
     library.mallopt(M_MMAP_THRESHOLD, LARGEST_MAPPED)
     library.mallopt(M_TRIM_THRESHOLD, LEAST_TRIM)
     try:

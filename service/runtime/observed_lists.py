@@ -18,17 +18,16 @@ def observed(lists: Iterable[List], is_acted: Callable[[List], bool]) -> Iterato
     Searches are logged from the first day on. But an application sends events later, or fails to for a week, and a
     crawler never clicks. Such lists have no clicks for another reason than their documents and positions, and change
     the rates of both: after a silent beginning the examination curve is flat. Left out are lists before the first
-    action, and long runs without any. is_acted: whether there is an action on a list.
+    action, and long runs without any. is_acted: whether there is an action on a list, on a document that exists.
     """
     waiting: list[List] = []
     seen, acted, is_silent = 0, 0, True
     for one in lists:
-        seen += acted > 0
         if is_acted(one):
+            seen, acted, is_silent = seen + len(waiting) + 1, acted + 1, False
             yield from waiting
             yield one
             waiting.clear()
-            acted, is_silent = acted + 1, False
         elif not is_silent:
             waiting.append(one)
             is_silent = len(waiting) > min(MOST_SILENCE, max(LEAST_SILENCE, SILENCE * seen / acted))

@@ -130,15 +130,17 @@ class SqliteDatabase(SqliteReader, Database):
         """
         if not self._checkpoints or time.monotonic() < self._next_log:
             return
-        with suppress(OSError, sqlite3.OperationalError):
+        with suppress(OSError, sqlite3.Error):  # the commit is done
             if self.path.with_name(f"{self.path.name}-wal").stat().st_size <= LOG_BYTES:
                 return
+            self._next_log = time.monotonic() + LOG_RETRY_SECONDS
             self._outside_transactions(f"PRAGMA busy_timeout={int(1000 * LOG_SECONDS)}")
             try:
                 busy, _, _ = self._outside_transactions("PRAGMA wal_checkpoint(RESTART)")
             finally:
                 self._outside_transactions(f"PRAGMA busy_timeout={1000 * BUSY_SECONDS}")
-            self._next_log = time.monotonic() + LOG_RETRY_SECONDS if busy else 0.0
+            if not busy:
+                self._next_log = 0.0
 
     def migrate(self) -> None:
         """Make the newest schema in a new database, or upgrade the schema. Raises UnknownSchema.

@@ -5,7 +5,6 @@ import itertools
 import os
 import signal
 import socket
-from contextlib import suppress
 from pathlib import Path
 
 import uvicorn
@@ -73,8 +72,7 @@ class WorkerServer(AcceptingServer):
             uses = self._runtime.keyring.last_uses()
             self._runtime.outbox.send({"metrics": samples(), "uses": uses})
             if number % GIVE_BACK_REPORTS == 0:
-                with suppress(RuntimeError):  # no thread can be started now
-                    await asyncio.to_thread(give_back_free_memory)
+                await asyncio.to_thread(give_back_free_memory)
 
 
 def run(start: Start, settings: Settings, encoder: Encoder | None = None) -> None:

@@ -4,9 +4,13 @@ import os
 import platform
 import subprocess
 import sys
+import threading
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+
+from service.runtime.arenas import ARENAS, MOST_ARENAS, THRESHOLDS, TUNABLES, VARIABLE, give_back_free_memory
 
 pytestmark = pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="other C libraries have no such arenas")
 
@@ -150,11 +154,56 @@ def test_the_free_ends_of_all_arenas_are_given_back() -> None:
     assert given_back_of_ends() > 50  # of 60 MiB
 
 
-@pytest.mark.skipif(not Path("/proc/self/status").is_file(), reason="reads the resident memory from /proc")
 @pytest.mark.parametrize(
-    "environment",
-    [{"MALLOC_TRIM_THRESHOLD_": str(64 << 20)}, {"GLIBC_TUNABLES": f"glibc.malloc.trim_threshold={64 << 20}"}],
-    ids=["variable", "tunable"],
+    ("variable", "value"),
+    [
+        ("MALLOC_TRIM_THRESHOLD_", "1000000"),
+        ("MALLOC_MMAP_THRESHOLD_", "1000000"),
+        ("GLIBC_TUNABLES", "glibc.malloc.arena_max=3:glibc.malloc.trim_threshold=1000000"),
+        ("GLIBC_TUNABLES", "glibc.malloc.mmap_threshold=1000000"),
+    ],
+    ids=["trim variable", "map variable", "trim tunable", "map tunable"],
 )
-def test_a_threshold_of_the_environment_stays(environment: dict[str, str]) -> None:
-    assert given_back_of_ends(**environment, MALLOC_MMAP_THRESHOLD_=str(32 << 20)) < 10
+def test_a_threshold_of_the_environment_stays(monkeypatch: pytest.MonkeyPatch, variable: str, value: str) -> None:
+    for name in (*THRESHOLDS, TUNABLES):
+        monkeypatch.delenv(name, raising=False)
+    returns: list[object] = []
+    monkeypatch.setattr("service.runtime.arenas._give_back_ends", returns.append)
+    assert give_back_free_memory()
+    assert len(returns) == 1
+    monkeypatch.setenv(variable, value)
+    assert give_back_free_memory()
+    assert len(returns) == 1
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "threads"),
+    [
+        (VARIABLE, "3", 3),
+        (VARIABLE, "0", MOST_ARENAS),
+        (VARIABLE, "1000", MOST_ARENAS),
+        (TUNABLES, "glibc.malloc.check=1:glibc.malloc.arena_max=7", 7),
+        ("OTHER", "7", ARENAS),
+    ],
+)
+def test_the_end_of_each_arena_gets_a_thread(
+    monkeypatch: pytest.MonkeyPatch, variable: str, value: str, threads: int
+) -> None:
+    for name in (*THRESHOLDS, TUNABLES, VARIABLE):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv(variable, value)
+    started: list[threading.Thread] = []
+    monkeypatch.setattr(threading.Thread, "start", lambda thread: started.append(thread))
+    monkeypatch.setattr(threading, "Semaphore", lambda _: SimpleNamespace(acquire=lambda: True))
+    assert give_back_free_memory()
+    assert len(started) == threads
+
+
+def test_memory_is_given_back_where_no_thread_can_be_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    for name in (*THRESHOLDS, TUNABLES):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(threading.Thread, "start", fail)
+    assert give_back_free_memory()

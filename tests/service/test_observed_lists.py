@@ -40,6 +40,11 @@ def test_a_long_run_without_an_action_is_left_out(ending: str) -> None:
     assert kept(begun + longer + ending) == begun + ending
 
 
+def test_a_run_that_is_left_out_does_not_make_the_next_one_longer() -> None:
+    begun, outage = "x" + 50 * SOON, 100 * LEAST_SILENCE * "."
+    assert kept(begun + outage + "x" + 5 * SOON + 2 * LEAST_SILENCE * "." + "x") == begun + "x" + 5 * SOON + "x"
+
+
 def test_where_actions_are_rare_a_run_must_be_longer() -> None:
     rare = "x" + 20 * ((LEAST_SILENCE - 1) * "." + "x")
     run = int(SILENCE * LEAST_SILENCE * 0.9) * "."

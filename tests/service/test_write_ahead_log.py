@@ -1,5 +1,6 @@
 """The write-ahead log stays small also where readers overlap all the time, and a long reader holds up no writer."""
 
+import sqlite3
 import threading
 import time
 from collections.abc import Iterator
@@ -71,6 +72,7 @@ def test_a_long_reader_keeps_its_state_and_holds_up_a_write_once(
     database: SqliteDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sqlite_database, "LOG_SECONDS", 0.01)
+    monkeypatch.setattr(sqlite_database, "LOG_RETRY_SECONDS", 1e9)
     waits: list[str] = []
     outside = SqliteDatabase._outside_transactions
 
@@ -89,6 +91,20 @@ def test_a_long_reader_keeps_its_state_and_holds_up_a_write_once(
     monkeypatch.setattr(database, "_next_log", 0.0)
     write(database)
     assert write(database) <= LIMIT + 3 * PAGES, "the file gets smaller as soon as the reader ends"
+
+
+def test_an_error_of_the_log_does_not_undo_the_commit(
+    database: SqliteDatabase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(statement: str) -> tuple[object, ...]:
+        raise sqlite3.DatabaseError("database disk image is malformed")
+
+    monkeypatch.setattr(sqlite_database, "LOG_BYTES", 1)
+    monkeypatch.setattr(database, "_outside_transactions", fail)
+    write(database)
+    with database.read() as connection:
+        assert connection.exec_driver_sql("SELECT count(*) FROM later").scalar_one() == 1
+    monkeypatch.undo()
 
 
 def test_a_replicating_process_begins_the_log_anew_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -45,9 +45,14 @@ def test_the_variance_is_that_of_the_means_without_one_client() -> None:
     assert clustered_interval(values, clients) == pytest.approx((1.2 - half, 1.2 + half))
 
 
+def test_clients_with_equal_means_by_chance_have_no_narrower_interval_than_their_lists() -> None:
+    values, clients = np.tile([0.0, 1.0], 100), np.repeat(range(4), 50)
+    assert clustered_interval(values, clients) == interval(values)
+
+
 def test_the_lists_of_very_few_clients_have_no_interval() -> None:
     values = np.arange(60.0)
     few = estimate(values, 60.0, 60.0, clients=np.repeat([0, 1], 30))
     assert few.interval is None
-    assert few.reason == "the effective number of clients is 2.0, and an interval needs 3"
+    assert few.reason == "the effective number of clients is 2.00, and an interval needs 3"
     assert estimate(values, 60.0, 60.0, clients=np.repeat(range(LEAST_CLIENTS), 20)).interval is not None

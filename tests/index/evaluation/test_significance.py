@@ -241,6 +241,24 @@ def test_the_likelihood_may_not_hide_worse_ranks_but_better_ranks_may_cost_likel
     assert gate(None, SAME, [worse, BETTER], (0.1, 0.2)).promote
 
 
+@pytest.mark.parametrize(("queries", "promoted"), [(1, True), (2, True), (5, True), (6, False)])
+def test_a_loss_on_very_few_judged_queries_refuses_no_gain_in_clicks(queries: int, promoted: bool) -> None:
+    lost = compare("nDCG@10", named(*([1.0] * queries)), named(*([0.99] * queries)))
+    assert gate(lost, SAME, [BETTER], (0.1, 0.2)).promote == promoted
+
+
+def test_the_ratio_orders_comparisons_as_their_p_on_one_side() -> None:
+    wide, narrow = comparison(0.2, 0.01, 0.39), comparison(0.05, 0.0075, 0.0925)
+    assert wide.low > narrow.low
+    assert wide.ratio < narrow.ratio
+    assert comparison(-0.02, -0.05, 0.01).ratio > comparison(-0.025, -0.045, -0.005).ratio
+    assert [replace(SAME, difference=one, low=one, high=one).ratio for one in (0.1, 0.0, -0.1)] == [
+        math.inf,
+        0.0,
+        -math.inf,
+    ]
+
+
 @pytest.mark.parametrize("places", [(0, 1), (1, 0)])
 def test_one_of_two_measures_of_clicks_must_be_better_at_half_the_level(places: tuple[int, int]) -> None:
     clear, weak = (replace(BETTER, p_value=level(0) / 2 + step) for step in (-1e-6, 1e-6))
