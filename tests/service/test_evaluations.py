@@ -47,14 +47,20 @@ def test_searches_without_a_click_are_no_queries_of_an_evaluation(shop: Collecti
 
 
 def test_queries_without_a_relevant_document_are_not_measured(shop: CollectionClient) -> None:
-    for n in range(60):  # all that was shown was clicked, so no document is better than another
-        for hit in (found := shop.search(f"gadget{n}", limit=3))["hits"]:
-            shop.act(hit["id"], query_id=found["query_id"])
+    for text in HELD_OUT:
+        shop.judge(text, f"{text}-0", 0)
     task = shop.ended_task(shop.post("evaluations", {"models": [0]}))
     assert (task["status"], task["error"]["code"]) == ("failed", "not_enough_feedback")
     shop.judge(HELD_OUT[0], f"{HELD_OUT[0]}-0", 3)
     found = evaluated(shop)
     assert (found["queries"], found["models"][0]["measures"]["nDCG@10"]["mean"]) == (1, 1.0)
+
+
+def test_where_all_that_was_shown_was_clicked_no_order_is_better_than_another(shop: CollectionClient) -> None:
+    for n in range(60):
+        for hit in (found := shop.search(f"gadget{n}", limit=3))["hits"]:
+            shop.act(hit["id"], query_id=found["query_id"])
+    assert evaluated(shop)["models"][0]["measures"]["nDCG@10"]["mean"] == 1.0
 
 
 def test_two_spellings_of_a_query_are_one_query_with_all_their_documents(shop: CollectionClient) -> None:
