@@ -86,7 +86,7 @@ class Outcomes:
         return self._summed(np.log(rate), np.log1p(-rate * self.curve))
 
     def log_ratio(self, worth: float, noise: float) -> Doubles:
-        """Return (n,) the log likelihood of the rate `worth` less that of `noise`."""
+        """Return (n,) the log likelihood of the rate `worth` minus the log likelihood of the rate `noise`."""
         return self._summed(np.log(worth / noise), np.log1p(-worth * self.curve) - np.log1p(-noise * self.curve))
 
     def _summed(self, of_click: float, of_rank: Doubles) -> Doubles:

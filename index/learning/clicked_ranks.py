@@ -12,7 +12,6 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from index.evaluation.significance import Comparison, compare
 from index.learning.click_likelihood import Clicked
 
 RANKS = "nDCG@10 by clicks"
@@ -25,15 +24,10 @@ LEAST = 1e-9
 Doubles = NDArray[np.float64]
 
 
-def compare_ranks(before: Mapping[str, Clicked], after: Mapping[str, Clicked]) -> Comparison:
-    """Return the paired comparison of two heads. before, after: query key -> the same shown documents under each."""
-    return compare(RANKS, *rank_measures(before, after))
-
-
 def rank_measures(
     before: Mapping[str, Clicked], after: Mapping[str, Clicked]
 ) -> tuple[dict[str, float], dict[str, float]]:
-    """Return query key -> the measure, for both heads. before, after: as in `compare_ranks`."""
+    """Return query key -> the measure, for both heads. before, after: query key -> the shown documents under each."""
     keys = sorted(before)
     before, after = (_shown(side) for side in (before, after))
     ranks = [(_ranks(before[key].logits), _ranks(after[key].logits)) for key in keys]

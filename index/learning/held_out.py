@@ -244,7 +244,7 @@ def compare_heads(
     with_clicks = clicked_queries(held_out)
     counts = {"test": len(test), "cross_fitted": len(cross_fitted), "clicked": len(with_clicks)}
     gains = {key: after[NDCG][key] - own for key, own in before[NDCG].items()}
-    of_clicks = _compare_clicks(generation, champion, queries, len(test), choices, clicks.examination, gains)
+    of_clicks = _compare_clicks(generation, champion, queries, chosen_on, choices, clicks.examination, gains)
     changed = most_changed(test, *runs)
     if not of_clicks:
         return HeldOut(comparisons, counts, most_changed=changed)
@@ -258,15 +258,15 @@ def _compare_clicks(
     generation: Generation,
     champion: AttentionHead,
     queries: Sequence[tuple[Feedback, AttentionHead]],
-    test: int,
+    chosen_on: Set[str],
     choices: Choices,
     examination: Examination,
     gains: Mapping[str, float],
 ) -> dict[str, Comparison]:
     """Return the comparisons of the likelihoods and of the ranks of clicks; none for fewer than two queries with them.
 
-    The first `test` queries are test queries, the others are cross-fitted. The overestimate from all choices is
-    subtracted from the share of the cross-fitted queries among the queries with clicks. gains: query key -> gain in
+    chosen_on: the keys of the cross-fitted queries. The overestimate from all choices is subtracted from their share
+    among the queries with clicks. gains: query key -> gain in
     nDCG@10. Of the comparisons with the estimated curve and with a flatter one, the less favourable counts.
     """
     keys = {one.query_key for one in clicked_queries([one for one, _ in queries])}
@@ -274,7 +274,7 @@ def _compare_clicks(
     before, after = clicked_pairs(generation, champion, pairs, examination.curve)
     if len(before) < 2:
         return {}
-    share = sum(one.query_key in keys for one, _ in queries[test:]) / len(pairs)
+    share = len(keys & chosen_on) / len(pairs)
     found: dict[str, Comparison] = {}
     for curve in (examination.curve, examination.flatter):
         sides = [{key: one.under(curve) for key, one in side.items()} for side in (before, after)]

@@ -17,12 +17,13 @@ from index.evaluation.significance import compare
 from index.generation.generation import Generation
 from index.learning.click_likelihood import CLICKS, clicked_pairs, compare_clicks
 from index.learning.click_model import estimate_clicks
-from index.learning.clicked_ranks import RANKS, compare_ranks
+from index.learning.clicked_ranks import RANKS
 from index.learning.examples import Feedback
 from index.learning.held_out import ranked_rows
 from index.ranking.attention import AttentionHead
 from index.records import Floats
 from tests.index.fixtures import generation_of, passages, random_vectors
+from tests.index.learning.test_clicked_ranks import compare_ranks
 from tests.index.learning_fixtures import ALL_FOLDS, CONFIG, DIM, INITIAL, QUICK, run
 from tests.index.ranking.attention_by_hand import only
 

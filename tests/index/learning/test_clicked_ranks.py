@@ -5,11 +5,16 @@ import math
 import numpy as np
 import pytest
 
+from index.evaluation.significance import Comparison, compare
 from index.learning.click_likelihood import Clicked
-from index.learning.clicked_ranks import RANKS, compare_ranks
+from index.learning.clicked_ranks import RANKS, rank_measures
 
 SHOWN, QUERIES = 10, 300
 EXAMINED = 1 / np.arange(1, SHOWN + 1)
+
+
+def compare_ranks(before: dict[str, Clicked], after: dict[str, Clicked]) -> Comparison:
+    return compare(RANKS, *rank_measures(before, after))
 
 
 def drawn(lists: str, seed: int = 0, shown: int = 4) -> list[tuple[np.ndarray, np.ndarray]]:
