@@ -12,7 +12,7 @@ from index.generation.generation import Generation
 from index.learning.boosting import Scored
 from index.learning.click_likelihood import CLICKS, ClickTable, clicked, clicked_pairs, likelihoods
 from index.learning.click_model import ClickModel, estimate_clicks, held_out_qrels
-from index.learning.clicked_ranks import RANKS, compare_ranks
+from index.learning.clicked_ranks import RANKS
 from index.learning.config import Recipe
 from index.learning.examples import FOLDS, Feedback
 from index.learning.fit import _interpret
@@ -23,6 +23,7 @@ from index.learning.trainer import TrainingSplit, Trial, run_trial
 from index.learning.validation_groups import measure_logits
 from index.ranking.attention import AttentionHead
 from tests.index.learning.test_click_likelihood import log
+from tests.index.learning.test_clicked_ranks import compare_ranks
 from tests.index.learning_fixtures import CONFIG, INITIAL, asked, collection_of, finished
 from tests.index.ranking.attention_by_hand import only
 
