@@ -41,6 +41,8 @@ from index.learning.clicked_ranks import RANKS
 from index.learning.config import FitConfig
 from index.learning.examples import Feedback
 from index.learning.fit import Fitted, fit
+from index.learning.judgment_likelihood import JUDGED
+from index.learning.model_selection import NDCG
 from index.memory.query_key import as_query_key
 from index.ranking.attention import EVIDENCE, AttentionHead
 from service.settings import Settings
@@ -163,8 +165,10 @@ class Simulation:
         """Return the true gain in nDCG@10 of a head over the champion, where these distributions are the truth."""
         means = []
         for one in (head, self._champion):
-            best = memory.best_rows(self._generation, one, self._queries, TOP)
-            means.append(np.mean([truth.expected_ndcg(rows) for truth, rows in zip(pool, best, strict=True)]))
+            best = memory.best(self._generation, one, self._queries, TOP)
+            means.append(
+                np.mean([truth.expected_ndcg(rows.tolist()) for truth, (rows, _) in zip(pool, best, strict=True)])
+            )
         return float(means[0] - means[1])
 
 
@@ -268,11 +272,11 @@ def _labels(kind: str, one: Truth, random: np.random.Generator) -> Feedback:
 def _record(fitted: Fitted) -> dict[str, Any]:
     """Return the facts of a run. Difference and p belong to the measure that decided: of clicks, the clearer gain."""
     held_out = fitted.report["held_out"]
-    names = ["nDCG@10"] if fitted.decision.checks[0].name == "ndcg_better" else [CLICKS, RANKS]
+    names = [CLICKS, RANKS] if fitted.decision.checks[0].name == "clicks_better" else [JUDGED, NDCG]
     name = max(names, key=lambda one: (held_out[one]["difference"] > 0, -held_out[one]["p_value"]))
     facts = {"promote": fitted.decision.promote, "recipe": fitted.report["recipe"]["recipe"]}
-    decided = {"difference": held_out[name]["difference"], "p": min(1.0, len(names) * held_out[name]["p_value"])}
-    return facts | decided | {"ndcg": held_out["nDCG@10"]["difference"], "queries": held_out[name]["queries"]}
+    decided = {"difference": held_out[name]["difference"], "p": min(1.0, 2 * held_out[name]["p_value"])}
+    return facts | decided | {"ndcg": held_out[NDCG]["difference"], "queries": held_out[name]["queries"]}
 
 
 if __name__ == "__main__":

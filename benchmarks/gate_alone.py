@@ -13,9 +13,13 @@ from numpy.typing import NDArray
 
 from benchmarks.label_draws import TOP, Truth
 from benchmarks.remembered_evidence import RememberedEvidence
+from index.evaluation.measures import measure_run
 from index.evaluation.significance import compare, gate
 from index.generation.generation import Generation
 from index.learning.examples import Feedback
+from index.learning.held_out import MEASURED
+from index.learning.judgment_likelihood import JUDGED, Ranked, judgment_likelihoods
+from index.learning.model_selection import NDCG
 from index.ranking.attention import AttentionHead
 
 HEADS = 60
@@ -25,7 +29,7 @@ Doubles = NDArray[np.float64]
 
 
 class GateAlone:
-    """The nDCG@10 of the champion and of challengers, for every query and every document that may be relevant."""
+    """The best documents of every query under the champion and under challengers."""
 
     def __init__(
         self,
@@ -40,11 +44,17 @@ class GateAlone:
         heads = [champion, *(champion.changed(beta=champion.beta * each) for each in factors)]
         self._pool = pool
         self._chances = [np.cumsum(truth.chance) for truth in pool]
-        tops = [memory.best_rows(generation, head, queries, TOP) for head in heads]
-        self._values = [
-            [{row: 1 / float(np.log2(rank + 2)) for rank, row in enumerate(rows)} for rows in top] for top in tops
+        names = {int(row): str(row) for row in generation.rows}
+        self._best = [
+            [Ranked([names[row] for row in rows.tolist()], logits) for rows, logits in found]
+            for found in (memory.best(generation, head, queries, MEASURED) for head in heads)
         ]
-        means = [np.mean([a.expected_ndcg(b) for a, b in zip(pool, top, strict=True)]) for top in tops]
+        means = [
+            np.mean(
+                [truth.expected_ndcg(list(map(int, one.rows[:TOP]))) for truth, one in zip(pool, found, strict=True)]
+            )
+            for found in self._best
+        ]
         self._gains = [round(float(mean - means[0]), 5) for mean in means]
 
     def log(self, sizes: Sequence[int], draw: int) -> Iterator[dict[str, Any]]:
@@ -54,16 +64,16 @@ class GateAlone:
         labels = [self._label(query, random) for query in chosen]
         for night, size in enumerate(sizes):
             head = 1 + int(random.integers(HEADS))
-            before, after = (
-                {str(at): self._values[one][query].get(label, 0.0) for at, (query, label) in pairs}
-                for one in (0, head)
-                for pairs in [list(enumerate(zip(chosen[:size], labels[:size], strict=True)))]
-            )
-            found = compare("nDCG@10", before, after)
-            decision = gate(found, compare("R@100", before, before), earlier=night)
+            sides = [{str(at): self._best[one][chosen[at]] for at in range(size)} for one in (0, head)]
+            qrels = {str(at): {str(labels[at]): 1} for at in range(size)}
+            before, after = (measure_run({key: one.rows for key, one in side.items()}, qrels) for side in sides)
+            ndcg, recall = (compare(name, before[name], after[name]) for name in (NDCG, "R@100"))
+            judged = compare(JUDGED, *judgment_likelihoods(sides[0], sides[1], qrels))
+            decision = gate([judged, ndcg], recall, earlier=night)
+            decided = max(judged, ndcg, key=lambda one: (one.difference > 0, -one.p_value))
             facts = {"promote": decision.promote, "recipe": "weights", "gain": self._gains[head]}
-            gained = {"difference": found.difference, "ndcg": found.difference, "p": found.p_value}
-            yield facts | gained | {"queries": size}
+            found = {"difference": decided.difference, "ndcg": ndcg.difference, "p": min(1.0, 2 * decided.p_value)}
+            yield facts | found | {"queries": size}
             if decision.promote:
                 return
 

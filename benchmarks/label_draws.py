@@ -97,7 +97,7 @@ def truths(
     """Return the distribution of each query by a head; temperature: the factor T of the head's own temperature."""
     found = []
     for one in queries:
-        rows, logits = memory.ranked(generation, head, one)
+        rows, logits = memory.scored(generation, head, one)
         scores = logits.astype(np.float64) / temperature
         weights = np.exp(scores - scores.max())
         found.append(Truth(one.text, one.vector, rows, weights / weights.sum()))

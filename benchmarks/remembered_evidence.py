@@ -15,7 +15,8 @@ import numpy as np
 from index.generation.generation import Generation
 from index.learning import examples, fit, held_out
 from index.learning.examples import Feedback
-from index.learning.held_out import ranked_rows as searched_rows
+from index.learning.held_out import ranked as searched
+from index.learning.judgment_likelihood import Ranked
 from index.ranking.attention import Attention, AttentionHead, Candidates, without_keys
 from index.ranking.retrieval import CandidateSet, Query, assemble, retrieve
 from index.ranking.search import project
@@ -42,7 +43,7 @@ class RememberedEvidence:
             self._sets[name] = retrieve(generation, query, projected, required)
         return self._sets[name]
 
-    def ranked(self, generation: Generation, head: AttentionHead, one: Feedback) -> tuple[Ints, Floats]:
+    def scored(self, generation: Generation, head: AttentionHead, one: Feedback) -> tuple[Ints, Floats]:
         """Return the rows of a full search (N,), best first, and their logits (N,). The head has no second hop."""
         if one.query_key not in self._evidence:
             query = one.as_query(signals=True)
@@ -55,10 +56,13 @@ class RememberedEvidence:
         order = np.lexsort((indices, -logits))
         return generation.rows[indices[order]], logits[order]
 
-    def best_rows(
+    def best(
         self, generation: Generation, head: AttentionHead, queries: Sequence[Feedback], count: int
-    ) -> list[list[int]]:
-        """Return the rows of the best documents of each query, best first. All calls are about the same queries."""
+    ) -> list[tuple[Ints, Floats]]:
+        """Return the rows (count,) of the best documents of each query, best first, and their logits (count,).
+
+        All calls are about the same queries.
+        """
         if not self._batches:
             for start in range(0, len(queries), BATCH):
                 part = queries[start : start + BATCH]
@@ -71,14 +75,17 @@ class RememberedEvidence:
         for indices, dense, inputs in self._batches:
             attention = _attended(head, dense, inputs)
             order = np.argsort(-attention.logits[:, :-1], axis=1, kind="stable")[:, :count]
-            found += [generation.rows[own[best]].tolist() for own, best in zip(indices, order, strict=True)]
+            for own, best, logits in zip(indices, order, attention.logits, strict=True):
+                best = best[best < len(own)]
+                found.append((generation.rows[own[best]], logits[best]))
         return found
 
-    def ranked_rows(self, generation: Generation, head: AttentionHead, one: Feedback) -> list[str]:
-        """Return what `held_out.ranked_rows` returns."""
+    def ranked(self, generation: Generation, head: AttentionHead, one: Feedback) -> Ranked:
+        """Return what `held_out.ranked` returns."""
         if head.hops:
-            return searched_rows(generation, head, one)
-        return [str(row) for row in self.ranked(generation, head, one)[0].tolist()]
+            return searched(generation, head, one)
+        rows, logits = self.scored(generation, head, one)
+        return Ranked([str(row) for row in rows.tolist()], logits)
 
 
 def _attended(head: AttentionHead, dense: Floats, inputs: Candidates) -> Attention:
@@ -92,7 +99,7 @@ def remembered_evidence() -> Iterator[RememberedEvidence]:
     memory = RememberedEvidence()
     with (
         patch.object(examples, "retrieve", memory.retrieve),
-        patch.object(held_out, "ranked_rows", memory.ranked_rows),
+        patch.object(held_out, "ranked", memory.ranked),
         patch.object(fit, "calibrate_null", lambda generation, head, *_: head),
     ):
         yield memory

@@ -22,7 +22,7 @@ LEAST_SPREAD = 1e-12
 LEAST_CHANGED = 6
 """Queries that must have changed for a significant loss: with fewer, no randomisation test has p below .05."""
 RECALL_TOLERANCE = 0.005
-"""The largest accepted loss of mean Recall@100, if the loss is not significant."""
+"""The largest accepted loss of mean Recall@100, if the loss is not significant; the loss of one query is accepted."""
 NEVER_SHOWN_RISE = 0.3
 """The largest accepted rise of the share of documents among the first ten that no list showed."""
 
@@ -86,7 +86,7 @@ class Decision:
 
     @property
     def level(self) -> float:
-        """The p below which a gain counts, in clicks half of it for each of two measures (`level`)."""
+        """The p below which a gain counts, half of it for each of two measures (`level`)."""
         return level(self.earlier)
 
     def with_check(self, check: Check | None) -> "Decision":
@@ -160,32 +160,33 @@ def level(earlier: int) -> float:
 
 
 def gate(
-    ndcg: Comparison | None,
+    judgments: Sequence[Comparison],
     recall: Comparison,
     clicks: Sequence[Comparison] = (),
     never_shown: tuple[float, float] | None = None,
     earlier: int = 0,
 ) -> Decision:
-    """Promote if nDCG@10 is better with p below the level of the decision, and Recall@100 is not worse.
+    """Promote if a measure is better with p below its share of the level of the decision, and Recall@100 is not worse.
 
-    clicks: the comparisons of the likelihood and of the ranks of clicks. One of them must be better instead, each at an
-    equal share of the level (Bonferroni), and the ranks, the last of them, must not be significantly worse. ndcg is
-    then of the held-out queries with judgments, None without them, and must not be significantly worse.
-    never_shown: the shares of first documents that no list showed, of champion and challenger. Held-out clicks say
-    nothing about such documents, so their share may rise by NEVER_SHOWN_RISE at most. earlier: the number of decisions
-    against the same champion before this one; they used the same held-out queries.
+    judgments: the comparisons of the likelihood of judgments and of nDCG@10. One of them must be better, each at an
+    equal share of the level (Bonferroni), and nDCG@10, the last of them, must not be lower. clicks: the comparisons of
+    the likelihood and of the ranks of clicks. If they are given, they decide in the same way, but the ranks must only
+    not be significantly worse; judgments is then nDCG@10 of the held-out queries with judgments, or empty, and must not
+    be significantly worse either. never_shown: the shares of first documents that no list showed, of champion and
+    challenger. Held-out clicks say nothing about such documents, so their share may rise by NEVER_SHOWN_RISE at most.
+    earlier: the number of decisions against the same champion before this one; they used the same held-out queries.
     """
+    accepted = max(RECALL_TOLERANCE, 1 / max(1, recall.queries))
     kept = Check(
         "recall_not_worse",
-        recall.difference >= 0 or (recall.difference >= -RECALL_TOLERANCE and recall.high >= 0),
-        f"Recall@100 {_figures(recall)}: at most {RECALL_TOLERANCE} lower, and not significantly",
+        recall.difference >= 0 or (recall.difference >= -accepted - LEAST_SPREAD and recall.high >= 0),
+        f"Recall@100 {_figures(recall)}: at most {accepted:.2g} lower, and not significantly",
     )
     if clicks:
         checks = [_better("clicks_better", clicks, earlier), _not_worse("ranks_not_worse", clicks[-1])]
-        checks += [_not_worse("ndcg_not_worse", ndcg)] if ndcg is not None else []
+        checks += [_not_worse("ndcg_not_worse", ndcg) for ndcg in judgments]
     else:
-        assert ndcg is not None
-        checks = [_better("ndcg_better", [ndcg], earlier)]
+        checks = [_better("judgments_better", judgments, earlier), _not_lower("ndcg_not_lower", judgments[-1])]
     checks.append(kept)
     if never_shown is not None:
         before, after = never_shown
@@ -222,6 +223,11 @@ def _not_worse(name: str, found: Comparison) -> Check:
         found.high >= 0 or found.changed < LEAST_CHANGED,
         f"{found.measure} {_on_queries(found)}: not significantly worse",
     )
+
+
+def _not_lower(name: str, found: Comparison) -> Check:
+    """Return the check that the mean of a measure is not lower."""
+    return Check(name, found.difference >= 0, f"{found.measure} {_on_queries(found)}: not lower")
 
 
 def _figures(found: Comparison) -> str:

@@ -24,6 +24,7 @@ from index.learning.clicked_ranks import RANKS, rank_measures
 from index.learning.config import FitConfig, Step
 from index.learning.examples import Feedback
 from index.learning.held_out_attention import most_changed
+from index.learning.judgment_likelihood import JUDGED, Ranked, judgment_likelihoods
 from index.learning.model_selection import NDCG, Selection
 from index.learning.optimism import Counts, Gains, beats, means, once, optimism, regression_slope
 from index.learning.prior_selection import PriorChoice
@@ -46,9 +47,10 @@ MAX_CROSS_FITTED = 1_500
 class HeldOut:
     """The comparison of champion and challenger: by measure, the counts of queries, and the documents never shown.
 
-    judged: the comparison of nDCG@10 on the queries without logged lists, which have judgments, or events without a
-    list; None without them, or without clicks. never_shown: for champion and challenger, the mean share of the first
-    ten documents of clicked queries that no list showed; None without clicks.
+    comparisons: JUDGED is among them only where the judgments decide. judged: the comparison of nDCG@10 on the queries
+    without logged lists, which have judgments, or events without a list; None without them, or without clicks.
+    never_shown: for champion and challenger, the mean share of the first ten documents of clicked queries that no list
+    showed; None without clicks.
     """
 
     comparisons: dict[str, Comparison]
@@ -63,11 +65,16 @@ class HeldOut:
 
         earlier: the number of decisions against the same champion before this one.
         """
-        ndcg, recall = self.comparisons[NDCG], self.comparisons["R@100"]
+        recall = self.comparisons["R@100"]
+        if not clicks_decide(self.comparisons):
+            return gate([self.comparisons[JUDGED], self.comparisons[NDCG]], recall, earlier=earlier)
         clicks = [self.comparisons[name] for name in (CLICKS, RANKS) if name in self.comparisons]
-        if not clicks or 2 * clicks[0].queries < ndcg.queries:
-            return gate(ndcg, recall, earlier=earlier)
-        return gate(self.judged, recall, clicks, self.never_shown, earlier)
+        return gate([self.judged] if self.judged else [], recall, clicks, self.never_shown, earlier)
+
+
+def clicks_decide(comparisons: Mapping[str, Comparison]) -> bool:
+    """Return whether the gate decides on clicks: at least half of the held-out queries have clicks."""
+    return CLICKS in comparisons and 2 * comparisons[CLICKS].queries >= comparisons[NDCG].queries
 
 
 HopMeasures = Mapping[str, NDArray[np.float64]]
@@ -224,27 +231,36 @@ def compare_heads(
     test = sample(test, config.max_test_queries, config.seed)
     cross_fitted = _cross_fitted(champion, challenger, choices, learn, config)
     queries = [*((one, challenger) for one in test), *cross_fitted]
-    runs: tuple[dict[str, list[str]], dict[str, list[str]]] = ({}, {})
+    found: tuple[dict[str, Ranked], dict[str, Ranked]] = ({}, {})
     for done, (one, head) in enumerate(queries):
-        runs[0][one.query_key] = ranked_rows(generation, champion, one)
-        runs[1][one.query_key] = ranked_rows(generation, head, one)
+        found[0][one.query_key] = ranked(generation, champion, one)
+        found[1][one.query_key] = ranked(generation, head, one)
         if done % 50 == 0:
             yield Step("evaluate", done, len(queries))
     held_out = [one for one, _ in queries]
     qrels = held_out_qrels(held_out, clicks)
-    before, after = (measure_run(among_shown(run, held_out, MEASURED), qrels) for run in runs)
+    runs = [{key: one.rows for key, one in side.items()} for side in found]
+    best = [among_shown(run, held_out, MEASURED) for run in runs]
+    before, after = (measure_run(run, qrels) for run in best)
     chosen_on = {one.query_key for one, _ in cross_fitted}
 
+    def share(keys: Collection[str]) -> float:
+        return sum(key in chosen_on for key in keys) / max(1, len(keys))
+
     def compared(measure: str, keys: Collection[str]) -> Comparison:
-        values = ({key: found[measure][key] for key in keys} for found in (before, after))
-        share = sum(key in chosen_on for key in keys) / max(1, len(keys))
-        return compare(measure, *values).lowered(share * choices.optimism(measure))
+        values = ({key: of[measure][key] for key in keys} for of in (before, after))
+        return compare(measure, *values).lowered(share(keys) * choices.optimism(measure))
 
     comparisons = {measure: compared(measure, before[measure]) for measure in before}
     with_clicks = clicked_queries(held_out)
     counts = {"test": len(test), "cross_fitted": len(cross_fitted), "clicked": len(with_clicks)}
-    gains = {key: after[NDCG][key] - own for key, own in before[NDCG].items()}
+    gains = _gains(before[NDCG], after[NDCG])
     of_clicks = _compare_clicks(generation, champion, queries, chosen_on, choices, clicks.examination, gains)
+    if not clicks_decide(comparisons | of_clicks):
+        sides = [{key: side[key].only(rows) for key, rows in of.items()} for side, of in zip(found, best, strict=True)]
+        left, right = judgment_likelihoods(sides[0], sides[1], qrels)
+        overestimate = choices.optimism(JUDGED, regression_slope(gains, _gains(left, right)))
+        comparisons[JUDGED] = compare(JUDGED, left, right).lowered(share(left) * overestimate)
     changed = most_changed(test, *runs)
     if not of_clicks:
         return HeldOut(comparisons, counts, most_changed=changed)
@@ -266,8 +282,8 @@ def _compare_clicks(
     """Return the comparisons of the likelihoods and of the ranks of clicks; none for fewer than two queries with them.
 
     chosen_on: the keys of the cross-fitted queries. The overestimate from all choices is subtracted from their share
-    among the queries with clicks. gains: query key -> gain in
-    nDCG@10. Of the comparisons with the estimated curve and with a flatter one, the less favourable counts.
+    among the queries with clicks. gains: query key -> gain in nDCG@10. Of the comparisons with the estimated curve and
+    with a flatter one, the less favourable counts.
     """
     keys = {one.query_key for one in clicked_queries([one for one, _ in queries])}
     pairs = [(one, head) for one, head in queries if one.query_key in keys]
@@ -279,11 +295,16 @@ def _compare_clicks(
     for curve in (examination.curve, examination.flatter):
         sides = [{key: one.under(curve) for key, one in side.items()} for side in (before, after)]
         by_ranks = rank_measures(*sides)
-        slope = regression_slope(gains, {key: by_ranks[1][key] - own for key, own in by_ranks[0].items()})
+        slope = min(1.0, regression_slope(gains, _gains(*by_ranks)))
         for one in (compare_clicks(*sides), compare(RANKS, *by_ranks)):
             lowered = one.lowered(share * choices.optimism(one.measure, slope if one.measure == RANKS else 0.0))
             found[one.measure] = min(found.get(one.measure, lowered), lowered, key=lambda each: each.ratio)
     return found
+
+
+def _gains(before: Mapping[str, float], after: Mapping[str, float]) -> dict[str, float]:
+    """Return query key -> gain."""
+    return {key: after[key] - own for key, own in before.items()}
 
 
 def _cross_fitted(
@@ -321,10 +342,15 @@ def is_untrained(head: AttentionHead) -> bool:
     return all(np.allclose(values[name], initial[name], rtol=1e-6, atol=0) for name in same_for_all_seeds)
 
 
-def ranked_rows(generation: Generation, head: AttentionHead, one: Feedback) -> list[str]:
-    """Return the rows of the candidates of a query, best first: a full search without the query's own memory."""
+def ranked(generation: Generation, head: AttentionHead, one: Feedback) -> Ranked:
+    """Return the candidates of a query, best first: a full search without the query's own memory."""
     ranking = search(generation, head, one.as_query())
-    return [str(row) for row in generation.rows[ranking.doc_indices].tolist()]
+    return Ranked([str(row) for row in generation.rows[ranking.doc_indices].tolist()], ranking.logits)
+
+
+def ranked_rows(generation: Generation, head: AttentionHead, one: Feedback) -> list[str]:
+    """Return the rows of the candidates of a query, best first."""
+    return list(ranked(generation, head, one).rows)
 
 
 def sample(items: Sequence[Any], most: int, seed: int) -> list[Any]:

@@ -46,7 +46,7 @@ def optimism(chosen: Gains, repeated: Callable[[Counts], Gains], seed: int) -> d
 
 
 def regression_slope(gains: Mapping[str, float], others: Mapping[str, float]) -> float:
-    """Return the slope in [0, 1] of the regression of the `others` on the gains of the same queries, by query key.
+    """Return the slope, >= 0, of the regression of the `others` on the gains of the same queries, by query key.
 
     A choice by noisy gains overestimates another measure by its overestimate of the gains times this slope, if both are
     normal. 1 if the gains do not differ. Queries with only one of the two do not count.
@@ -54,7 +54,7 @@ def regression_slope(gains: Mapping[str, float], others: Mapping[str, float]) ->
     known = sorted(gains.keys() & others.keys())
     left, right = (np.asarray([of[key] for key in known], np.float64) for of in (gains, others))
     variance = float(((left - left.mean()) ** 2).sum()) if len(left) else 0.0
-    return float(np.clip((left - left.mean()) @ right / variance, 0.0, 1.0)) if variance else 1.0
+    return max(0.0, float((left - left.mean()) @ right / variance)) if variance else 1.0
 
 
 def _samples(queries: int, seed: int) -> Iterator[Counts]:

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from index.evaluation.measures import Qrels, measure_run
 from index.generation.generation import Generation
-from index.learning.click_likelihood import ClickTable, click_counts
+from index.learning.click_likelihood import click_counts, click_table
 from index.learning.config import FitConfig, Recipe, Step
 from index.learning.examples import Batch, Example, make_batch, make_example
 from index.learning.losses import listwise_loss, session_loss
@@ -298,7 +298,7 @@ class _Validation:
         self._generation = generation
         self._parts = [examples[at : at + VALIDATION_BATCH] for at in range(0, len(examples), VALIDATION_BATCH)]
         self._qrels = {one.feedback.query_key: data.qrels[one.feedback.query_key] for one in examples}
-        self._clicks = ClickTable.of(
+        self._clicks = click_table(
             {one.feedback.query_key: found for one in examples if (found := _shown_clicks(generation, one)) is not None}
         )
         self._fixed = fixed

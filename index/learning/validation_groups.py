@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from index.evaluation.measures import measure_run
 from index.generation.generation import Generation
-from index.learning.click_likelihood import CLICKS, Clicked, ClickTable, click_counts
+from index.learning.click_likelihood import CLICKS, Clicked, click_counts, click_table
 from index.learning.clicked_ranks import RANKS, rank_measures
 from index.learning.examples import Example, Showings, expected_examinations, log_propensity
 from index.learning.model_selection import NDCG, ClickInterpretations, Selection
@@ -66,7 +66,7 @@ def measure_logits(
     least, most = rank_measures(*pairs)
     measures = {
         NDCG: ndcg,
-        CLICKS: ClickTable.of(clicks).likelihoods(shown),
+        CLICKS: click_table(clicks).likelihoods(shown),
         RANKS: {query: most[query] - least[query] for query in most},
     }
     return {name: _by_query(of, sorted(ndcg)) for name, of in measures.items()}

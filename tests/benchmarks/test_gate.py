@@ -12,7 +12,7 @@ from benchmarks.quality_tables import gate
 from benchmarks.remembered_evidence import RememberedEvidence, remembered_evidence
 from benchmarks.simulator import Searchers
 from index.generation.generation import Generation
-from index.learning.held_out import ranked_rows
+from index.learning.held_out import ranked
 from index.ranking.attention import AttentionHead
 from index.ranking.priors import Priors, document_hashes
 from tests.index.learning_fixtures import INITIAL, asked, collection_of
@@ -36,11 +36,13 @@ def test_remembered_evidence_gives_the_rankings_of_a_search(collection: Generati
     hashes = np.sort(document_hashes(collection.columns.id_order))
     priors = Priors(hashes, np.linspace(-2, 2, len(hashes), dtype=np.float32))
     for head in (HEAD, HEAD.changed(beta=HEAD.beta[::-1].copy()), HEAD.preferring(priors)):
-        best = memory.best_rows(collection, head, QUERIES[:20], TOP)
-        for one, rows in zip(QUERIES[:20], best, strict=True):
-            searched = ranked_rows(collection, head, one)
-            assert memory.ranked_rows(collection, head, one) == searched
-            assert [str(row) for row in rows] == searched[:TOP]
+        best = memory.best(collection, head, QUERIES[:20], TOP)
+        for one, (rows, _) in zip(QUERIES[:20], best, strict=True):
+            searched = ranked(collection, head, one)
+            known = memory.ranked(collection, head, one)
+            assert known.rows == searched.rows
+            assert known.logits == pytest.approx(searched.logits, abs=1e-4)
+            assert [str(row) for row in rows] == searched.rows[:TOP]
 
 
 def test_no_ranking_is_better_than_that_of_the_head_that_draws(drawn: list[Truth]) -> None:

@@ -127,27 +127,42 @@ def test_an_interval_without_zero_has_p_below_five_percent(seed: int, queries: i
 
 
 def test_a_significantly_better_challenger_is_promoted() -> None:
-    decision = gate(BETTER, SAME)
+    decision = gate([BETTER], SAME)
     assert decision.promote
     assert [(check.name, check.passed) for check in decision.checks] == [
-        ("ndcg_better", True),
+        ("judgments_better", True),
+        ("ndcg_not_lower", True),
         ("recall_not_worse", True),
     ]
 
 
 @pytest.mark.parametrize("ndcg", [SAME, comparison(0.04, 0.0, 0.08), comparison(0.04, -0.01, 0.09)])
 def test_a_challenger_without_a_significant_gain_is_not_promoted(ndcg: Comparison) -> None:
-    decision = gate(ndcg, SAME)
+    decision = gate([ndcg], SAME)
     assert not decision.promote
-    assert [check.passed for check in decision.checks] == [False, True]
+    assert [check.passed for check in decision.checks] == [False, True, True]
 
 
 def test_a_challenger_without_measured_queries_is_not_promoted() -> None:
-    assert not gate(comparison(0.04, 0.01, 0.07, queries=0), SAME).promote
+    assert not gate([comparison(0.04, 0.01, 0.07, queries=0)], SAME).promote
 
 
 def test_a_challenger_with_one_measured_query_is_not_promoted() -> None:
-    assert not gate(compare("nDCG@10", {"q": 0.5}, {"q": 0.9}), compare("R@100", {"q": 1.0}, {"q": 1.0})).promote
+    assert not gate([compare("nDCG@10", {"q": 0.5}, {"q": 0.9})], compare("R@100", {"q": 1.0}, {"q": 1.0})).promote
+
+
+@pytest.mark.parametrize(
+    ("lost", "queries", "passed"), [(2, 400, True), (3, 400, False), (1, 100, True), (2, 100, False)]
+)
+def test_a_loss_of_exactly_the_accepted_recall_or_of_one_query_is_accepted(
+    lost: int, queries: int, passed: bool
+) -> None:
+    """2 / 400 is the tolerance, and the difference of two means is not exact."""
+    before = named(*([1.0] * (queries - 1)), 0.0)
+    after = named(*([0.0] * (lost + 1)), *([1.0] * (queries - lost - 1)))
+    recall = compare("R@100", before, after)
+    assert round(recall.difference * queries) == -lost
+    assert gate([BETTER], recall).promote == passed
 
 
 @pytest.mark.parametrize(
@@ -156,20 +171,20 @@ def test_a_challenger_with_one_measured_query_is_not_promoted() -> None:
         (comparison(0.1, 0.05, 0.2), True),
         (comparison(-RECALL_TOLERANCE, -0.02, 0.0), True),
         (comparison(-RECALL_TOLERANCE / 2, -0.004, -0.001), False),
-        (comparison(-2 * RECALL_TOLERANCE, -0.1, 0.1), False),
+        (comparison(-2 * RECALL_TOLERANCE, -0.1, 0.1, queries=400), False),
     ],
 )
 def test_recall_may_be_a_little_lower_but_not_significantly(recall: Comparison, passed: bool) -> None:
-    decision = gate(BETTER, recall)
+    decision = gate([BETTER], recall)
     assert decision.promote == passed
-    assert [check.passed for check in decision.checks] == [True, passed]
+    assert [check.passed for check in decision.checks] == [True, True, passed]
 
 
 def test_the_first_decision_is_a_single_test_of_one_side() -> None:
     assert level(0) / 2 == pytest.approx(1 - CONFIDENCE)
     just, too_weak = (replace(BETTER, p_value=level(0) + step) for step in (-1e-6, 1e-6))
-    assert gate(just, SAME).promote
-    assert not gate(too_weak, SAME).promote
+    assert gate([just], SAME).promote
+    assert not gate([too_weak], SAME).promote
 
 
 def test_false_promotions_have_a_bound_over_any_number_of_decisions() -> None:
@@ -180,20 +195,20 @@ def test_false_promotions_have_a_bound_over_any_number_of_decisions() -> None:
 
 def test_a_gain_that_suffices_at_first_does_not_suffice_after_many_decisions() -> None:
     found = replace(BETTER, p_value=0.02)
-    assert gate(found, SAME, earlier=1).promote
-    decision = gate(found, SAME, earlier=2)
+    assert gate([found], SAME, earlier=1).promote
+    decision = gate([found], SAME, earlier=2)
     assert not decision.promote
     assert "p below 0.017, the level of decision 3 against this champion" in decision.reasons[0]
     assert decision.as_dict()["earlier_decisions"] == 2
     assert decision.as_dict()["level"] == pytest.approx(0.2 / 12, abs=1e-7)
-    assert not gate(SAME, SAME, [found], (0.1, 0.1), earlier=2).promote
+    assert not gate([SAME], SAME, [found], (0.1, 0.1), earlier=2).promote
 
 
 @pytest.mark.parametrize(("changed", "promoted"), [(2, False), (4, False), (5, True), (20, True)])
 def test_a_gain_on_very_few_queries_proves_nothing(changed: int, promoted: bool) -> None:
     """Equal gains have no spread, so that Student's t is certain after two queries."""
     before = named(*([0.5] * changed))
-    decision = gate(compare("nDCG@10", before, named(*([0.6] * changed))), compare("R@100", before, before))
+    decision = gate([compare("nDCG@10", before, named(*([0.6] * changed)))], compare("R@100", before, before))
     assert decision.promote == promoted
     assert (f"{changed} queries changed, and 5 are needed" in decision.reasons[0]) == (not promoted)
 
@@ -208,7 +223,7 @@ def test_the_same_ranking_is_not_lowered_to_a_certain_loss() -> None:
     same = compare("R@100", named(*([0.5] * 50)), named(*([0.5] * 50)))
     assert same.lowered(0.001) == same
     assert same.p_value == 1
-    assert gate(BETTER, same.lowered(0.001)).promote
+    assert gate([BETTER], same.lowered(0.001)).promote
 
 
 def test_an_overestimate_is_at_most_the_gain_of_the_queries_that_gained() -> None:
@@ -220,31 +235,40 @@ def test_an_overestimate_is_at_most_the_gain_of_the_queries_that_gained() -> Non
 
 
 def test_every_reason_contains_its_figures() -> None:
-    ndcg, recall = gate(BETTER, comparison(-0.1, -0.2, -0.05)).reasons
+    ndcg, _, recall = gate([BETTER], comparison(-0.1, -0.2, -0.05)).reasons
     assert "0.5000 -> 0.5400" in ndcg
     assert "[+0.0100, +0.0700] on 50 held-out queries" in ndcg
     assert "difference -0.1000" in recall
 
 
+def test_a_better_likelihood_of_judgments_promotes_unless_ndcg_is_lower() -> None:
+    assert gate([BETTER, SAME], SAME).promote
+    assert gate([SAME, BETTER], SAME).promote
+    lower = comparison(-0.001, -0.05, 0.048)
+    refused = gate([BETTER, lower], SAME)
+    assert [check.name for check in refused.checks if not check.passed] == ["ndcg_not_lower"]
+    assert "difference -0.0010" in refused.reasons[1]
+
+
 def test_clicks_decide_where_there_are_clicks() -> None:
-    assert gate(SAME, SAME, [BETTER], (0.1, 0.2)).promote
-    assert not gate(BETTER, SAME, [SAME], (0.1, 0.2)).promote
-    assert gate(None, SAME, [BETTER], (0.1, 0.2)).promote
-    assert not gate(comparison(-0.04, -0.07, -0.01), SAME, [BETTER], (0.1, 0.2)).promote
-    assert gate(comparison(-0.04, -0.07, 0.01), SAME, [BETTER], (0.1, 0.2)).promote
+    assert gate([SAME], SAME, [BETTER], (0.1, 0.2)).promote
+    assert not gate([BETTER], SAME, [SAME], (0.1, 0.2)).promote
+    assert gate([], SAME, [BETTER], (0.1, 0.2)).promote
+    assert not gate([comparison(-0.04, -0.07, -0.01)], SAME, [BETTER], (0.1, 0.2)).promote
+    assert gate([comparison(-0.04, -0.07, 0.01)], SAME, [BETTER], (0.1, 0.2)).promote
 
 
 def test_the_likelihood_may_not_hide_worse_ranks_but_better_ranks_may_cost_likelihood() -> None:
     worse = comparison(-0.04, -0.07, -0.01)
-    refused = gate(None, SAME, [BETTER, worse], (0.1, 0.2))
+    refused = gate([], SAME, [BETTER, worse], (0.1, 0.2))
     assert [check.name for check in refused.checks if not check.passed] == ["ranks_not_worse"]
-    assert gate(None, SAME, [worse, BETTER], (0.1, 0.2)).promote
+    assert gate([], SAME, [worse, BETTER], (0.1, 0.2)).promote
 
 
 @pytest.mark.parametrize(("queries", "promoted"), [(1, True), (2, True), (5, True), (6, False)])
 def test_a_loss_on_very_few_judged_queries_refuses_no_gain_in_clicks(queries: int, promoted: bool) -> None:
     lost = compare("nDCG@10", named(*([1.0] * queries)), named(*([0.99] * queries)))
-    assert gate(lost, SAME, [BETTER], (0.1, 0.2)).promote == promoted
+    assert gate([lost], SAME, [BETTER], (0.1, 0.2)).promote == promoted
 
 
 def test_the_ratio_orders_comparisons_as_their_p_on_one_side() -> None:
@@ -259,23 +283,25 @@ def test_the_ratio_orders_comparisons_as_their_p_on_one_side() -> None:
     ]
 
 
+@pytest.mark.parametrize("clicks", [True, False])
 @pytest.mark.parametrize("places", [(0, 1), (1, 0)])
-def test_one_of_two_measures_of_clicks_must_be_better_at_half_the_level(places: tuple[int, int]) -> None:
+def test_one_of_two_measures_must_be_better_at_half_the_level(places: tuple[int, int], clicks: bool) -> None:
     clear, weak = (replace(BETTER, p_value=level(0) / 2 + step) for step in (-1e-6, 1e-6))
     for found, promoted in (((clear, SAME), True), ((weak, SAME), False), ((weak, weak), False)):
-        decision = gate(SAME, SAME, [found[place] for place in places], (0.1, 0.2))
+        both = [found[place] for place in places]
+        decision = gate([SAME], SAME, both, (0.1, 0.2)) if clicks else gate(both, SAME)
         assert decision.promote == promoted
         assert decision.reasons[0].count("p = ") == 2
         assert "one must be better with p below 0.05" in decision.reasons[0]
-    later = gate(SAME, SAME, [clear, SAME], (0.1, 0.2), earlier=2).reasons[0]
+    later = gate([SAME], SAME, [clear, SAME], (0.1, 0.2), earlier=2).reasons[0]
     assert "one must be better with p below 0.0083, 1/2 of the level of decision 3 against this champion" in later
     few = replace(clear, changed=5)
-    assert not gate(SAME, SAME, [few, few], (0.1, 0.2)).promote
-    assert "5 queries changed, and 6 are needed" in gate(SAME, SAME, [few, few], (0.1, 0.2)).reasons[0]
+    assert not gate([SAME], SAME, [few, few], (0.1, 0.2)).promote
+    assert "5 queries changed, and 6 are needed" in gate([SAME], SAME, [few, few], (0.1, 0.2)).reasons[0]
 
 
 def test_a_head_whose_first_documents_were_never_shown_is_not_promoted() -> None:
-    decision = gate(BETTER, SAME, [BETTER], (0.05, 0.84))
+    decision = gate([BETTER], SAME, [BETTER], (0.05, 0.84))
     assert not decision.promote
     assert [check.name for check in decision.checks if not check.passed] == ["documents_known"]
     assert "5% -> 84%" in decision.reasons[-1]

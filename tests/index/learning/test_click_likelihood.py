@@ -11,9 +11,8 @@ from index.evaluation.significance import compare
 from index.generation.generation import Generation
 from index.learning.click_likelihood import (
     CLICKS,
-    Calibration,
     Clicked,
-    ClickTable,
+    click_table,
     clicked,
     clicked_pairs,
     clicked_queries,
@@ -22,6 +21,7 @@ from index.learning.click_likelihood import (
     never_shown,
     query_weights,
 )
+from index.learning.conditional_logit import Calibration, ChoiceTable
 from index.learning.examples import Feedback
 from index.memory.click_worth import POSITIONS
 from index.ranking.attention import AttentionHead
@@ -71,15 +71,15 @@ def drawn(count: int, seed: int = 0) -> dict[str, Clicked]:
     return queries
 
 
-def table_of(queries: dict[str, Clicked]) -> ClickTable:
-    return ClickTable.of({key: (one.log_propensity, one.clicks) for key, one in queries.items()})
+def table_of(queries: dict[str, Clicked]) -> ChoiceTable:
+    return click_table({key: (one.log_propensity, one.clicks) for key, one in queries.items()})
 
 
 def test_the_likelihood_agrees_with_a_softmax_by_hand() -> None:
     logits, clicks = np.asarray([2.0, 1.0]), np.asarray([1.0, 3.0])
     first = 0.5 * math.exp(2 / 4) / (0.5 * math.exp(2 / 4) + math.exp(1 / 4))
     first = 0.95 * first + 0.05 * 0.5 / 1.5  # one click in twenty is by chance
-    table = ClickTable.of({"a": (np.log([0.5, 1.0]), clicks)})
+    table = click_table({"a": (np.log([0.5, 1.0]), clicks)})
     by_hand = (math.log(first) + 3 * math.log(1 - first)) / 4
     assert table.likelihoods({"a": logits}, QUARTER) == {"a": pytest.approx(by_hand)}
 
@@ -92,8 +92,8 @@ def test_a_query_counts_by_its_number_of_clicks_up_to_a_bound() -> None:
     assert weights["many"] / weights["some"] == pytest.approx((995 / 1000) / (5 / 10))
     logits = {key: np.asarray([1.0, 0.0]) for key in clicks}
     shown = {key: (np.zeros(2), of) for key, of in clicks.items()}
-    alone = {key: ClickTable.of({key: of}).likelihoods(logits, QUARTER)[key] for key, of in shown.items()}
-    together = ClickTable.of(shown).likelihoods(logits, QUARTER)
+    alone = {key: click_table({key: of}).likelihoods(logits, QUARTER)[key] for key, of in shown.items()}
+    together = click_table(shown).likelihoods(logits, QUARTER)
     assert together == pytest.approx({key: weights[key] * value for key, value in alone.items()})
 
 
@@ -160,7 +160,7 @@ def test_the_gradient_of_the_calibration_equals_finite_differences() -> None:
     random = np.random.default_rng(1)
     lengths = (2, 5, 9)  # the shorter queries have empty slots
     clicks = [random.integers(0, 3, length) + (np.arange(length) == 0) for length in lengths]
-    table = ClickTable.of({str(len(one)): (-random.random(len(one)), one) for one in clicks})
+    table = click_table({str(len(one)): (-random.random(len(one)), one) for one in clicks})
     features = -random.random((3, len(lengths), max(lengths)))
     for weights in (np.asarray([1.0, 1.0, 1.0]), np.asarray([0.0, 3.0, 20.0])):
         _, gradient = table.loss(weights, features)
@@ -171,7 +171,7 @@ def test_the_gradient_of_the_calibration_equals_finite_differences() -> None:
 
 @pytest.mark.filterwarnings("error")
 def test_equal_logits_leave_the_propensities_alone() -> None:
-    table = ClickTable.of({"a": (np.log([1.0, 0.5]), np.asarray([0.0, 2.0]))})
+    table = click_table({"a": (np.log([1.0, 0.5]), np.asarray([0.0, 2.0]))})
     assert table.likelihoods({"a": np.full(2, 7.0)}) == {"a": pytest.approx(math.log(1 / 3))}
 
 
@@ -229,11 +229,11 @@ def test_a_table_fits_g_on_its_own_queries() -> None:
 
 
 def test_a_table_without_queries_has_no_likelihoods() -> None:
-    assert ClickTable.of({}).likelihoods({}) == {}
+    assert click_table({}).likelihoods({}) == {}
 
 
 @pytest.mark.filterwarnings("error")
 def test_documents_without_clicks_and_empty_slots_count_in_the_softmax_alone() -> None:
-    table = ClickTable.of({"a": (np.zeros(3), np.asarray([0.0, 1.0, 0.0])), "b": (np.zeros(2), np.asarray([1.0, 0.0]))})
+    table = click_table({"a": (np.zeros(3), np.asarray([0.0, 1.0, 0.0])), "b": (np.zeros(2), np.asarray([1.0, 0.0]))})
     found = table.likelihoods({"a": np.zeros(3), "b": np.zeros(2)})
     assert found == {"a": pytest.approx(math.log(1 / 3)), "b": pytest.approx(math.log(1 / 2))}

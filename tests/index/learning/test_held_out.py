@@ -12,6 +12,7 @@ from index.learning.clicked_ranks import RANKS
 from index.learning.config import Recipe
 from index.learning.examples import FOLDS, TEST_FOLDS, Feedback, split
 from index.learning.held_out import Choices, HeldOut, HopChoice, compare_heads
+from index.learning.judgment_likelihood import JUDGED
 from index.learning.model_selection import Selection
 from index.learning.prior_selection import NO_PRIORS
 from index.learning.trainer import Trial
@@ -56,21 +57,22 @@ def test_the_overestimate_counts_in_the_share_of_the_cross_fitted_queries_with_c
     assert lowered.judged == plain.judged, "no choice was made on the test queries"
 
 
-def test_the_overestimate_of_the_ranks_is_that_of_ndcg_times_the_slope(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("regressed_slope", "factor"), [(0.25, 0.25), (4.0, 1.0)])
+def test_the_overestimate_of_the_ranks_is_that_of_ndcg_times_the_slope_of_at_most_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, regressed_slope: float, factor: float
 ) -> None:
     feedback = [with_a_click(one) for one in asked(shifted=False, count=60)]
     regressed: list[tuple[set[str], set[str]]] = []
 
     def slope(gains: dict[str, float], others: dict[str, float]) -> float:
         regressed.append((set(gains), set(others)))
-        return 0.25
+        return regressed_slope
 
     monkeypatch.setattr("index.learning.held_out.regression_slope", slope)
     plain, lowered = (compared(tmp_path / name, feedback, by) for name, by in (("plain", 0.0), ("lowered", 0.1)))
     share = plain.counts["cross_fitted"] / len(feedback)
     lost = plain.comparisons[RANKS].difference - lowered.comparisons[RANKS].difference
-    assert lost == pytest.approx(0.25 * 0.1 * share)
+    assert lost == pytest.approx(factor * 0.1 * share)
     assert len(regressed) == 4, "for each of two curves"
     assert all(others and others <= gains for gains, others in regressed)
 
@@ -101,7 +103,8 @@ def test_documents_that_no_list_showed_count_only_where_clicks_decide() -> None:
 
     recall = Comparison("R@100", 100, 0.9, 0.9, 0.0, 0.0, 0.0, 1.0, 100)
     for clicked, promoted in ((2, True), (80, False)):
-        measures = {"nDCG@10": better("nDCG@10", 100), "R@100": recall, CLICKS: better(CLICKS, clicked)}
+        measures = {name: better(name, 100) for name in ("nDCG@10", JUDGED)} | {CLICKS: better(CLICKS, clicked)}
+        measures |= {"R@100": recall}
         assert HeldOut(measures, {}, never_shown=(0.0, 0.35)).decide().promote is promoted
 
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from index.generation.generation import Generation
 from index.learning.boosting import Scored
-from index.learning.click_likelihood import CLICKS, ClickTable, clicked, clicked_pairs, likelihoods
+from index.learning.click_likelihood import CLICKS, click_table, clicked, clicked_pairs, likelihoods
 from index.learning.click_model import ClickModel, estimate_clicks, held_out_qrels
 from index.learning.clicked_ranks import RANKS
 from index.learning.config import Recipe
@@ -50,7 +50,7 @@ def expected(collection: Generation, halves: bool) -> NDArray[np.float64]:
     found = {one.query_key: clicked(collection, HEAD, one, CURVE) for one in LOG}
     known = {key: one for key, one in found.items() if one is not None}
     assert len(known) == len(LOG)
-    table = ClickTable.of({key: (one.log_propensity, one.clicks) for key, one in known.items()})
+    table = click_table({key: (one.log_propensity, one.clicks) for key, one in known.items()})
     own = likelihoods(known) if halves else table.likelihoods({key: one.logits for key, one in known.items()})
     return np.asarray([own.get(one.query_key, np.nan) for one in QUERIES])
 
