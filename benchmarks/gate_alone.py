@@ -17,12 +17,13 @@ from index.evaluation.measures import measure_run
 from index.evaluation.significance import compare, gate
 from index.generation.generation import Generation
 from index.learning.examples import Feedback
-from index.learning.held_out import MEASURED
 from index.learning.judgment_likelihood import JUDGED, Ranked, judgment_likelihoods
 from index.learning.model_selection import NDCG
 from index.ranking.attention import AttentionHead
 
 HEADS = 60
+CANDIDATES = 100
+"""Documents of a query that are kept for each head; the likelihood of the judgments reads these alone."""
 SPREAD = 0.3
 """Standard deviation of the logarithm of each weight of a challenger over the champion's."""
 Doubles = NDArray[np.float64]
@@ -47,7 +48,7 @@ class GateAlone:
         names = {int(row): str(row) for row in generation.rows}
         self._best = [
             [Ranked([names[row] for row in rows.tolist()], logits) for rows, logits in found]
-            for found in (memory.best(generation, head, queries, MEASURED) for head in heads)
+            for found in (memory.best(generation, head, queries, CANDIDATES) for head in heads)
         ]
         means = [
             np.mean(

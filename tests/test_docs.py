@@ -12,6 +12,7 @@ import typer
 from index.evaluation.measures import DEFAULT_MEASURES
 from index.learning.click_likelihood import CLICKS
 from index.learning.clicked_ranks import RANKS
+from index.learning.judgment_likelihood import JUDGED
 from service.app import create_app
 from service.cli import app as cli
 from service.http.answers import TaskType
@@ -133,18 +134,22 @@ def test_every_code_is_documented() -> None:
     assert sorted(code for code in found if f"`{code}`" not in page("api.md")) == []
 
 
+NAMING_CHECKS = ("Check", "_better", "_not_lower", "_not_worse")
+"""Functions whose first argument is the name of a check."""
+
+
 def checks_in(source: str) -> set[str]:
     """Return the names that a source file gives to the checks of a decision."""
     calls = (node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Call))
-    named = (call for call in calls if isinstance(call.func, ast.Name) and call.func.id in ("Check", "_better"))
+    named = (call for call in calls if isinstance(call.func, ast.Name) and call.func.id in NAMING_CHECKS)
     return {name for call in named if call.args for name in constant(call.args[0])}
 
 
 def test_every_check_and_measure_of_a_decision_is_documented() -> None:
     files = (ROOT / "index" / "learning").glob("*.py"), (ROOT / "index" / "evaluation").glob("*.py")
     found = set().union(*(checks_in(path.read_text(encoding="utf-8")) for paths in files for path in paths))
-    assert {"ndcg_better", "clicks_better", "spread"} <= found
-    missing = {name for name in found | {CLICKS, RANKS, *DEFAULT_MEASURES} if f"`{name}`" not in page("api.md")}
+    assert {"judgments_better", "ndcg_not_lower", "clicks_better", "ranks_not_worse", "spread"} <= found
+    missing = {name for name in found | {CLICKS, JUDGED, RANKS, *DEFAULT_MEASURES} if f"`{name}`" not in page("api.md")}
     assert not missing, f"docs/api.md, Training: {sorted(missing)}"
 
 

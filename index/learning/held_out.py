@@ -240,8 +240,7 @@ def compare_heads(
     held_out = [one for one, _ in queries]
     qrels = held_out_qrels(held_out, clicks)
     runs = [{key: one.rows for key, one in side.items()} for side in found]
-    best = [among_shown(run, held_out, MEASURED) for run in runs]
-    before, after = (measure_run(run, qrels) for run in best)
+    before, after = (measure_run(among_shown(run, held_out, MEASURED), qrels) for run in runs)
     chosen_on = {one.query_key for one, _ in cross_fitted}
 
     def share(keys: Collection[str]) -> float:
@@ -257,7 +256,7 @@ def compare_heads(
     gains = _gains(before[NDCG], after[NDCG])
     of_clicks = _compare_clicks(generation, champion, queries, chosen_on, choices, clicks.examination, gains)
     if not clicks_decide(comparisons | of_clicks):
-        sides = [{key: side[key].only(rows) for key, rows in of.items()} for side, of in zip(found, best, strict=True)]
+        sides = [{one.query_key: of[one.query_key].among(one.shown) for one in held_out} for of in found]
         left, right = judgment_likelihoods(sides[0], sides[1], qrels)
         overestimate = choices.optimism(JUDGED, regression_slope(gains, _gains(left, right)))
         comparisons[JUDGED] = compare(JUDGED, left, right).lowered(share(left) * overestimate)

@@ -1,12 +1,12 @@
-"""The likelihood of held-out judgments: how probable a head makes the relevant documents among its best ones.
+"""The likelihood of held-out judgments: how probable a head makes the relevant documents among the candidates.
 
 nDCG@10 of a query changes only where a relevant document changes its place among the first ten, so few queries say
 little about a small gain. The likelihood uses the logits of all queries: P(n | query) is the softmax over the documents
-of g(distance_n) (`conditional_logit`), where the documents are the best ones of both heads. All queries weigh alike,
+of g(distance_n) (`conditional_logit`), where the documents are the candidates of both heads. All queries weigh alike,
 and the documents of a query by their grades (as the top-one probabilities of ListNet, Cao et al. 2007).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,15 +21,16 @@ JUDGED = "log likelihood per judgment"
 
 @dataclass(frozen=True)
 class Ranked:
-    """The rows (N,) of the documents of a query, best first, as strings, and their logits (N,) under a head."""
+    """The rows (N,) of the candidates of a query, best first, as strings, and their logits (N,) under a head."""
 
     rows: Sequence[str]
     logits: Floats
 
-    def only(self, rows: Sequence[str]) -> "Ranked":
-        """Return the documents with these rows."""
-        wanted = frozenset(rows)
-        kept = [at for at, row in enumerate(self.rows) if row in wanted]
+    def among(self, shown: Collection[int] | None) -> "Ranked":
+        """Return the documents with these rows, or all documents."""
+        if shown is None:
+            return self
+        kept = [at for at, row in enumerate(self.rows) if int(row) in shown]
         return Ranked([self.rows[at] for at in kept], self.logits[kept])
 
     def logits_of(self, rows: Sequence[str]) -> Doubles:
@@ -44,7 +45,7 @@ def judgment_likelihoods(
 ) -> tuple[dict[str, float], dict[str, float]]:
     """Return query key -> mean log probability of a relevant document, for both heads.
 
-    before, after: query key -> the best documents under each. The queries are those of qrels with a relevant document.
+    before, after: query key -> the candidates under each. The queries are those of qrels with a relevant document.
     Where neither head has one, both values are 0. g is fitted on the same queries: with few of them, halves would say
     less, and its three weights raise both heads alike.
     """

@@ -331,7 +331,7 @@ def test_judgments_are_sent_with_the_text_of_their_query(fake: Fake, run: Run, t
 
 COMPARISON = {"measure": "nDCG@10", "queries": 40, "a": 0.5, "b": 0.6, "difference": 0.1}
 COMPARISON |= {"low": 0.02, "high": 0.2, "p_value": 0.01}
-DECISION = {"promote": True, "checks": [{"name": "ndcg_better", "passed": True, "reason": "it is better"}]}
+DECISION = {"promote": True, "checks": [{"name": "judgments_better", "passed": True, "reason": "it is better"}]}
 
 
 def test_train_waits_for_the_run_and_shows_its_decision(fake: Fake, run: Run) -> None:

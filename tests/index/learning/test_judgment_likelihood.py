@@ -122,8 +122,9 @@ def test_the_candidates_of_a_search_have_their_logits(tmp_path: Path) -> None:
     found = ranked(collection_of(tmp_path), AttentionHead(INITIAL), one)
     assert len(found.rows) == len(found.logits) > 10
     assert (np.diff(found.logits) <= 0).all()
-    best = found.only(list(found.rows[3:5]))
-    assert (best.rows, best.logits.tolist()) == (found.rows[3:5], found.logits[3:5].tolist())
+    shown = found.among({int(row) for row in found.rows[3:5]} | {10**6})
+    assert (shown.rows, shown.logits.tolist()) == (found.rows[3:5], found.logits[3:5].tolist())
+    assert found.among(None) is found
 
 
 def test_the_likelihood_of_judgments_is_compared_where_judgments_decide(tmp_path: Path) -> None:
