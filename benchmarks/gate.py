@@ -41,7 +41,7 @@ from index.learning.clicked_ranks import RANKS
 from index.learning.config import FitConfig
 from index.learning.examples import Feedback
 from index.learning.fit import Fitted, fit
-from index.learning.judgment_likelihood import JUDGED
+from index.learning.judgment_likelihood import JUDGMENTS
 from index.learning.model_selection import NDCG
 from index.memory.query_key import as_query_key
 from index.ranking.attention import EVIDENCE, AttentionHead
@@ -270,9 +270,9 @@ def _labels(kind: str, one: Truth, random: np.random.Generator) -> Feedback:
 
 
 def _record(fitted: Fitted) -> dict[str, Any]:
-    """Return the facts of a run. Difference and p belong to the measure that decided: of clicks, the clearer gain."""
+    """Return the facts of a run: difference and p of the measure with the clearer gain, p doubled for two measures."""
     held_out = fitted.report["held_out"]
-    names = [CLICKS, RANKS] if fitted.decision.checks[0].name == "clicks_better" else [JUDGED, NDCG]
+    names = [CLICKS, RANKS] if fitted.decision.checks[0].name == "clicks_better" else [JUDGMENTS, NDCG]
     name = max(names, key=lambda one: (held_out[one]["difference"] > 0, -held_out[one]["p_value"]))
     facts = {"promote": fitted.decision.promote, "recipe": fitted.report["recipe"]["recipe"]}
     decided = {"difference": held_out[name]["difference"], "p": min(1.0, 2 * held_out[name]["p_value"])}

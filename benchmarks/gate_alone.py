@@ -17,13 +17,11 @@ from index.evaluation.measures import measure_run
 from index.evaluation.significance import compare, gate
 from index.generation.generation import Generation
 from index.learning.examples import Feedback
-from index.learning.judgment_likelihood import JUDGED, Ranked, judgment_likelihoods
+from index.learning.judgment_likelihood import CANDIDATES, JUDGMENTS, ScoredRows, judgment_likelihoods
 from index.learning.model_selection import NDCG
 from index.ranking.attention import AttentionHead
 
 HEADS = 60
-CANDIDATES = 100
-"""Documents of a query that are kept for each head; the likelihood of the judgments reads these alone."""
 SPREAD = 0.3
 """Standard deviation of the logarithm of each weight of a challenger over the champion's."""
 Doubles = NDArray[np.float64]
@@ -47,7 +45,7 @@ class GateAlone:
         self._chances = [np.cumsum(truth.chance) for truth in pool]
         names = {int(row): str(row) for row in generation.rows}
         self._best = [
-            [Ranked([names[row] for row in rows.tolist()], logits) for rows, logits in found]
+            [ScoredRows([names[row] for row in rows.tolist()], logits) for rows, logits in found]
             for found in (memory.best(generation, head, queries, CANDIDATES) for head in heads)
         ]
         means = [
@@ -69,8 +67,8 @@ class GateAlone:
             qrels = {str(at): {str(labels[at]): 1} for at in range(size)}
             before, after = (measure_run({key: one.rows for key, one in side.items()}, qrels) for side in sides)
             ndcg, recall = (compare(name, before[name], after[name]) for name in (NDCG, "R@100"))
-            judged = compare(JUDGED, *judgment_likelihoods(sides[0], sides[1], qrels))
-            decision = gate([judged, ndcg], recall, earlier=night)
+            judged = compare(JUDGMENTS, *judgment_likelihoods(sides[0], sides[1], qrels))
+            decision = gate((judged, ndcg), recall, earlier=night)
             decided = max(judged, ndcg, key=lambda one: (one.difference > 0, -one.p_value))
             facts = {"promote": decision.promote, "recipe": "weights", "gain": self._gains[head]}
             found = {"difference": decided.difference, "ndcg": ndcg.difference, "p": min(1.0, 2 * decided.p_value)}

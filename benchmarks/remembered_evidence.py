@@ -16,7 +16,7 @@ from index.generation.generation import Generation
 from index.learning import examples, fit, held_out
 from index.learning.examples import Feedback
 from index.learning.held_out import ranked as searched
-from index.learning.judgment_likelihood import Ranked
+from index.learning.judgment_likelihood import ScoredRows
 from index.ranking.attention import Attention, AttentionHead, Candidates, without_keys
 from index.ranking.retrieval import CandidateSet, Query, assemble, retrieve
 from index.ranking.search import project
@@ -80,12 +80,12 @@ class RememberedEvidence:
                 found.append((generation.rows[own[best]], logits[best]))
         return found
 
-    def ranked(self, generation: Generation, head: AttentionHead, one: Feedback) -> Ranked:
+    def ranked(self, generation: Generation, head: AttentionHead, one: Feedback) -> ScoredRows:
         """Return what `held_out.ranked` returns."""
         if head.hops:
             return searched(generation, head, one)
         rows, logits = self.scored(generation, head, one)
-        return Ranked([str(row) for row in rows.tolist()], logits)
+        return ScoredRows([str(row) for row in rows.tolist()], logits)
 
 
 def _attended(head: AttentionHead, dense: Floats, inputs: Candidates) -> Attention:

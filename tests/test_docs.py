@@ -12,7 +12,7 @@ import typer
 from index.evaluation.measures import DEFAULT_MEASURES
 from index.learning.click_likelihood import CLICKS
 from index.learning.clicked_ranks import RANKS
-from index.learning.judgment_likelihood import JUDGED
+from index.learning.judgment_likelihood import JUDGMENTS
 from service.app import create_app
 from service.cli import app as cli
 from service.http.answers import TaskType
@@ -149,7 +149,9 @@ def test_every_check_and_measure_of_a_decision_is_documented() -> None:
     files = (ROOT / "index" / "learning").glob("*.py"), (ROOT / "index" / "evaluation").glob("*.py")
     found = set().union(*(checks_in(path.read_text(encoding="utf-8")) for paths in files for path in paths))
     assert {"judgments_better", "ndcg_not_lower", "clicks_better", "ranks_not_worse", "spread"} <= found
-    missing = {name for name in found | {CLICKS, JUDGED, RANKS, *DEFAULT_MEASURES} if f"`{name}`" not in page("api.md")}
+    missing = {
+        name for name in found | {CLICKS, JUDGMENTS, RANKS, *DEFAULT_MEASURES} if f"`{name}`" not in page("api.md")
+    }
     assert not missing, f"docs/api.md, Training: {sorted(missing)}"
 
 

@@ -6,7 +6,7 @@ differences, so an interval without 0 always has p below 1 - CONFIDENCE. Sources
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -16,13 +16,13 @@ from scipy.special import stdtr, stdtrit
 
 CONFIDENCE = 0.95
 EVER_PROMOTED = 0.1
-"""The largest probability that a head that is exactly as good as the champion is ever promoted (`level`)."""
+"""The largest probability that a head that is as good as the champion in both measures is ever promoted (`level`)."""
 LEAST_SPREAD = 1e-12
 """Differences of measures below it are rounding errors."""
 LEAST_CHANGED = 6
 """Queries that must have changed for a significant loss: with fewer, no randomisation test has p below .05."""
 RECALL_TOLERANCE = 0.005
-"""The largest accepted loss of mean Recall@100, if the loss is not significant; the loss of one query is accepted."""
+"""The largest accepted loss of mean Recall@100, if the loss is not significant; 1 / queries is accepted."""
 NEVER_SHOWN_RISE = 0.3
 """The largest accepted rise of the share of documents among the first ten that no list showed."""
 
@@ -160,21 +160,22 @@ def level(earlier: int) -> float:
 
 
 def gate(
-    judgments: Sequence[Comparison],
+    judged: tuple[Comparison, Comparison] | None,
     recall: Comparison,
-    clicks: Sequence[Comparison] = (),
+    clicks: tuple[Comparison, Comparison] | None = None,
+    ndcg: Comparison | None = None,
     never_shown: tuple[float, float] | None = None,
     earlier: int = 0,
 ) -> Decision:
-    """Promote if a measure is better with p below its share of the level of the decision, and Recall@100 is not worse.
+    """Promote if a measure is better with p below half of the level of the decision, and Recall@100 is not worse.
 
-    judgments: the comparisons of the likelihood of judgments and of nDCG@10. One of them must be better, each at an
-    equal share of the level (Bonferroni), and nDCG@10, the last of them, must not be lower. clicks: the comparisons of
-    the likelihood and of the ranks of clicks. If they are given, they decide in the same way, but the ranks must only
-    not be significantly worse; judgments is then nDCG@10 of the held-out queries with judgments, or empty, and must not
-    be significantly worse either. never_shown: the shares of first documents that no list showed, of champion and
-    challenger. Held-out clicks say nothing about such documents, so their share may rise by NEVER_SHOWN_RISE at most.
-    earlier: the number of decisions against the same champion before this one; they used the same held-out queries.
+    One of two measures must be better (Bonferroni). judged: the comparisons of the likelihood of judgments and of
+    nDCG@10, which must not be lower. clicks: the comparisons of the likelihood and of the ranks of clicks; they decide
+    in place of judged, and the ranks must not be significantly worse. ndcg: nDCG@10 of the held-out queries with
+    judgments where clicks decide, None without them; it must not be significantly worse. never_shown: the shares of
+    first documents that no list showed, of champion and challenger. Held-out clicks say nothing about such documents,
+    so their share may rise by NEVER_SHOWN_RISE at most. earlier: the number of decisions against the same champion
+    before this one; they used the same held-out queries.
     """
     accepted = max(RECALL_TOLERANCE, 1 / max(1, recall.queries))
     kept = Check(
@@ -182,11 +183,12 @@ def gate(
         recall.difference >= 0 or (recall.difference >= -accepted - LEAST_SPREAD and recall.high >= 0),
         f"Recall@100 {_figures(recall)}: at most {accepted:.2g} lower, and not significantly",
     )
-    if clicks:
-        checks = [_better("clicks_better", clicks, earlier), _not_worse("ranks_not_worse", clicks[-1])]
-        checks += [_not_worse("ndcg_not_worse", ndcg) for ndcg in judgments]
+    if clicks is not None:
+        checks = [_better("clicks_better", clicks, earlier), _not_worse("ranks_not_worse", clicks[1])]
+        checks += [] if ndcg is None else [_not_worse("ndcg_not_worse", ndcg)]
     else:
-        checks = [_better("judgments_better", judgments, earlier), _not_lower("ndcg_not_lower", judgments[-1])]
+        assert judged is not None
+        checks = [_better("judgments_better", judged, earlier), _not_lower("ndcg_not_lower", judged[1])]
     checks.append(kept)
     if never_shown is not None:
         before, after = never_shown
@@ -201,18 +203,20 @@ def gate(
     return Decision(all(check.passed for check in checks), tuple(checks), earlier)
 
 
-def _better(name: str, found: Sequence[Comparison], earlier: int) -> Check:
-    """Return the check that one of the measures is better, each with p below its share of the level."""
-    limit = level(earlier) / len(found)
+def _better(name: str, found: tuple[Comparison, Comparison], earlier: int) -> Check:
+    """Return the check that the likelihood or the measure of ranks is better, each with p below half of the level.
+
+    Enough queries must have changed their measure of ranks: every likelihood differs, also of equal rankings.
+    """
+    limit = level(earlier) / 2
     least = 1 + math.ceil(-math.log2(limit))
-    wanted = ("must be" if len(found) == 1 else "one must be") + f" better with p below {limit:.2g}"
+    changed = found[1].changed
+    wanted = f"one must be better with p below {limit:.2g}"
     if earlier:
-        share = "the level" if len(found) == 1 else f"1/{len(found)} of the level"
-        wanted += f", {share} of decision {earlier + 1} against this champion"
-    most = max(one.changed for one in found)
-    if most < least:
-        wanted += f"; {most} queries changed, and {least} are needed"
-    passed = any(one.difference > 0 and one.p_value < limit and one.changed >= least for one in found)
+        wanted += f", half of the level of decision {earlier + 1} against this champion"
+    if changed < least:
+        wanted += f"; {changed} queries changed, and {least} are needed"
+    passed = changed >= least and any(one.difference > 0 and one.p_value < limit for one in found)
     return Check(name, passed, "; ".join(f"{one.measure} {_on_queries(one)}" for one in found) + f": {wanted}")
 
 
@@ -227,7 +231,7 @@ def _not_worse(name: str, found: Comparison) -> Check:
 
 def _not_lower(name: str, found: Comparison) -> Check:
     """Return the check that the mean of a measure is not lower."""
-    return Check(name, found.difference >= 0, f"{found.measure} {_on_queries(found)}: not lower")
+    return Check(name, found.difference >= -LEAST_SPREAD, f"{found.measure} {_on_queries(found)}: not lower")
 
 
 def _figures(found: Comparison) -> str:

@@ -24,7 +24,7 @@ from index.learning.clicked_ranks import RANKS, rank_measures
 from index.learning.config import FitConfig, Step
 from index.learning.examples import Feedback
 from index.learning.held_out_attention import most_changed
-from index.learning.judgment_likelihood import JUDGED, Ranked, judgment_likelihoods
+from index.learning.judgment_likelihood import JUDGMENTS, ScoredRows, judgment_likelihoods
 from index.learning.model_selection import NDCG, Selection
 from index.learning.optimism import Counts, Gains, beats, means, once, optimism, regression_slope
 from index.learning.prior_selection import PriorChoice
@@ -47,8 +47,8 @@ MAX_CROSS_FITTED = 1_500
 class HeldOut:
     """The comparison of champion and challenger: by measure, the counts of queries, and the documents never shown.
 
-    comparisons: JUDGED is among them only where the judgments decide. judged: the comparison of nDCG@10 on the queries
-    without logged lists, which have judgments, or events without a list; None without them, or without clicks.
+    comparisons: JUDGMENTS is among them only where the judgments decide. judged: the comparison of nDCG@10 on the
+    queries without logged lists, which have judgments, or events without a list; None without them, or without clicks.
     never_shown: for champion and challenger, the mean share of the first ten documents of clicked queries that no list
     showed; None without clicks.
     """
@@ -67,9 +67,9 @@ class HeldOut:
         """
         recall = self.comparisons["R@100"]
         if not clicks_decide(self.comparisons):
-            return gate([self.comparisons[JUDGED], self.comparisons[NDCG]], recall, earlier=earlier)
-        clicks = [self.comparisons[name] for name in (CLICKS, RANKS) if name in self.comparisons]
-        return gate([self.judged] if self.judged else [], recall, clicks, self.never_shown, earlier)
+            return gate((self.comparisons[JUDGMENTS], self.comparisons[NDCG]), recall, earlier=earlier)
+        clicks = self.comparisons[CLICKS], self.comparisons[RANKS]
+        return gate(None, recall, clicks, self.judged, self.never_shown, earlier)
 
 
 def clicks_decide(comparisons: Mapping[str, Comparison]) -> bool:
@@ -231,7 +231,7 @@ def compare_heads(
     test = sample(test, config.max_test_queries, config.seed)
     cross_fitted = _cross_fitted(champion, challenger, choices, learn, config)
     queries = [*((one, challenger) for one in test), *cross_fitted]
-    found: tuple[dict[str, Ranked], dict[str, Ranked]] = ({}, {})
+    found: tuple[dict[str, ScoredRows], dict[str, ScoredRows]] = ({}, {})
     for done, (one, head) in enumerate(queries):
         found[0][one.query_key] = ranked(generation, champion, one)
         found[1][one.query_key] = ranked(generation, head, one)
@@ -258,8 +258,8 @@ def compare_heads(
     if not clicks_decide(comparisons | of_clicks):
         sides = [{one.query_key: of[one.query_key].among(one.shown) for one in held_out} for of in found]
         left, right = judgment_likelihoods(sides[0], sides[1], qrels)
-        overestimate = choices.optimism(JUDGED, regression_slope(gains, _gains(left, right)))
-        comparisons[JUDGED] = compare(JUDGED, left, right).lowered(share(left) * overestimate)
+        overestimate = choices.optimism(JUDGMENTS, regression_slope(gains, _gains(left, right)))
+        comparisons[JUDGMENTS] = compare(JUDGMENTS, left, right).lowered(share(left) * overestimate)
     changed = most_changed(test, *runs)
     if not of_clicks:
         return HeldOut(comparisons, counts, most_changed=changed)
@@ -341,10 +341,10 @@ def is_untrained(head: AttentionHead) -> bool:
     return all(np.allclose(values[name], initial[name], rtol=1e-6, atol=0) for name in same_for_all_seeds)
 
 
-def ranked(generation: Generation, head: AttentionHead, one: Feedback) -> Ranked:
+def ranked(generation: Generation, head: AttentionHead, one: Feedback) -> ScoredRows:
     """Return the candidates of a query, best first: a full search without the query's own memory."""
     ranking = search(generation, head, one.as_query())
-    return Ranked([str(row) for row in generation.rows[ranking.doc_indices].tolist()], ranking.logits)
+    return ScoredRows([str(row) for row in generation.rows[ranking.doc_indices].tolist()], ranking.logits)
 
 
 def ranked_rows(generation: Generation, head: AttentionHead, one: Feedback) -> list[str]:

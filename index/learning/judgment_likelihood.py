@@ -2,8 +2,10 @@
 
 nDCG@10 of a query changes only where a relevant document changes its place among the first ten, so few queries say
 little about a small gain. The likelihood uses the logits of all queries: P(n | query) is the softmax over the documents
-of g(distance_n) (`conditional_logit`), where the documents are the candidates of both heads. All queries weigh alike,
-and the documents of a query by their grades (as the top-one probabilities of ListNet, Cao et al. 2007).
+of g(distance_n) (`conditional_logit`), where the documents are the best candidates of both heads. A distance is in
+units of the mean distance of the query, so that a head gains nothing by the scale of its logits on a query either. All
+queries weigh alike, and the documents of a query by their grades (as the top-one probabilities of ListNet, Cao et al.
+2007).
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -15,49 +17,54 @@ from index.evaluation.measures import Qrels
 from index.learning.conditional_logit import ChoiceTable, Doubles
 from index.records import Floats
 
-JUDGED = "log likelihood per judgment"
+JUDGMENTS = "log likelihood per judgment"
 """The name of the measure."""
+CANDIDATES = 200
+"""Documents of a query that are read for each head, at most."""
 
 
 @dataclass(frozen=True)
-class Ranked:
+class ScoredRows:
     """The rows (N,) of the candidates of a query, best first, as strings, and their logits (N,) under a head."""
 
     rows: Sequence[str]
     logits: Floats
 
-    def among(self, shown: Collection[int] | None) -> "Ranked":
-        """Return the documents with these rows, or all documents."""
-        if shown is None:
-            return self
-        kept = [at for at, row in enumerate(self.rows) if int(row) in shown]
-        return Ranked([self.rows[at] for at in kept], self.logits[kept])
+    def among(self, shown: Collection[int] | None) -> "ScoredRows":
+        """Return the documents that were shown, or all if `shown` is None; the best CANDIDATES of them."""
+        kept = [at for at, row in enumerate(self.rows) if shown is None or int(row) in shown][:CANDIDATES]
+        return ScoredRows([self.rows[at] for at in kept], self.logits[kept])
 
-    def logits_of(self, rows: Sequence[str]) -> Doubles:
-        """Return the logits (n,) of these rows; one that is not among the documents has the last logit."""
+    def scores_of(self, rows: Sequence[str]) -> Doubles:
+        """Return minus the distance (n,) of each of these rows to the best one, in units of the mean distance.
+
+        A row that is not among the documents has the last logit.
+        """
         known = dict(zip(self.rows, self.logits.tolist(), strict=True))
-        last = min(known.values(), default=0.0)
-        return np.asarray([known.get(row, last) for row in rows], np.float64)
+        last = min(known.values())
+        logits = np.asarray([known.get(row, last) for row in rows], np.float64)
+        scores: Doubles = logits - logits.max()
+        return scores / max(-float(scores.mean()), 1e-12)
 
 
 def judgment_likelihoods(
-    before: Mapping[str, Ranked], after: Mapping[str, Ranked], qrels: Qrels
+    before: Mapping[str, ScoredRows], after: Mapping[str, ScoredRows], qrels: Qrels
 ) -> tuple[dict[str, float], dict[str, float]]:
     """Return query key -> mean log probability of a relevant document, for both heads.
 
     before, after: query key -> the candidates under each. The queries are those of qrels with a relevant document.
-    Where neither head has one, both values are 0. g is fitted on the same queries: with few of them, halves would say
-    less, and its three weights raise both heads alike.
+    Where neither head has one, or a head has no candidate, both values are 0. g is fitted on the same queries: with few
+    of them, halves would say less, and its three weights raise both heads alike.
     """
-    judged = sorted(key for key, grades in qrels.items() if any(grade > 0 for grade in grades.values()))
+    relevant = sorted(key for key, grades in qrels.items() if any(grade > 0 for grade in grades.values()))
     grades: dict[str, tuple[Doubles, Doubles]] = {}
-    logits: tuple[dict[str, Doubles], dict[str, Doubles]] = ({}, {})
-    for key in judged:
+    scores: tuple[dict[str, Doubles], dict[str, Doubles]] = ({}, {})
+    for key in relevant:
         rows = list(dict.fromkeys([*before[key].rows, *after[key].rows]))
         own = np.asarray([max(0, qrels[key].get(row, 0)) for row in rows], np.float64)
-        if own.any():
+        if own.any() and before[key].rows and after[key].rows:
             grades[key] = np.zeros(len(rows)), own
-            logits[0][key], logits[1][key] = before[key].logits_of(rows), after[key].logits_of(rows)
+            scores[0][key], scores[1][key] = before[key].scores_of(rows), after[key].scores_of(rows)
     table = ChoiceTable.of(grades, dict.fromkeys(grades, 1.0))
-    unknown = dict.fromkeys(judged, 0.0)
-    return unknown | table.likelihoods(logits[0]), unknown | table.likelihoods(logits[1])
+    unknown = dict.fromkeys(relevant, 0.0)
+    return unknown | table.likelihoods(scores[0]), unknown | table.likelihoods(scores[1])

@@ -77,7 +77,8 @@ def decision(found: Mapping[str, Any]) -> None:
     """Write the level of the gate, its checks, and the reasons that are not checks."""
     if found.get("earlier_decisions"):
         number, limit = found["earlier_decisions"] + 1, found["level"]
-        show.line(f"decision {number} against this champion: the level of p is {limit:.2g}")
+        half = "half of it for each of two measures"
+        show.line(f"decision {number} against this champion: the level of p is {limit:.2g}, {half}")
     checks = found.get("checks") or []
     for check in checks:
         show.line(f"{'passed' if check['passed'] else 'failed'}: {check['reason']}")

@@ -129,7 +129,7 @@ function heldOut({ a, b, difference, low, high }) {
 // The level of a decision that was not the first against its champion.
 function level({ earlier_decisions: earlier, level }) {
   if (!earlier) return "";
-  return ` (decision ${earlier + 1} against this champion: the level of p is ${level.toPrecision(2)})`;
+  return ` (decision ${earlier + 1} against this champion: the level of p is ${level.toPrecision(2)}, half of it for each of two measures)`;
 }
 
 function reasons({ checks = [], reasons = [] }) {

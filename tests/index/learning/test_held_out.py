@@ -12,7 +12,7 @@ from index.learning.clicked_ranks import RANKS
 from index.learning.config import Recipe
 from index.learning.examples import FOLDS, TEST_FOLDS, Feedback, split
 from index.learning.held_out import Choices, HeldOut, HopChoice, compare_heads
-from index.learning.judgment_likelihood import JUDGED
+from index.learning.judgment_likelihood import JUDGMENTS
 from index.learning.model_selection import Selection
 from index.learning.prior_selection import NO_PRIORS
 from index.learning.trainer import Trial
@@ -103,8 +103,8 @@ def test_documents_that_no_list_showed_count_only_where_clicks_decide() -> None:
 
     recall = Comparison("R@100", 100, 0.9, 0.9, 0.0, 0.0, 0.0, 1.0, 100)
     for clicked, promoted in ((2, True), (80, False)):
-        measures = {name: better(name, 100) for name in ("nDCG@10", JUDGED)} | {CLICKS: better(CLICKS, clicked)}
-        measures |= {"R@100": recall}
+        judged = {name: better(name, 100) for name in ("nDCG@10", JUDGMENTS)}
+        measures = judged | {name: better(name, clicked) for name in (CLICKS, RANKS)} | {"R@100": recall}
         assert HeldOut(measures, {}, never_shown=(0.0, 0.35)).decide().promote is promoted
 
 
