@@ -13,6 +13,7 @@ from index.generation.generation import Generation
 from index.learning.config import Step
 from index.learning.examples import TEST_FOLDS, Feedback, fold_of
 from index.learning.fit import Fitted, fit
+from index.learning.judgment_likelihood import JUDGMENTS
 from index.ranking.attention import EVIDENCE, AttentionHead
 from index.records import Key, KeyKind
 from tests.index.fixtures import IndexedDocument, arrays_of, generation_of, passages, random_vectors, remembered
@@ -273,7 +274,7 @@ def test_the_report_describes_the_run_and_its_result(learned: Run) -> None:
     assert report["config"]["candidates"] == CONFIG.candidates
     pace = ", learning_rate 0.02"
     assert set(report["recipe"]["validation_ndcg"]) == {"initial", "weights", f"projection{pace}"}
-    assert set(report["held_out"]) == {"nDCG@10", "R@100"}
+    assert set(report["held_out"]) == {"nDCG@10", "R@100", JUDGMENTS}
     validated = report["held_out_queries"]["cross_fitted"]  # of the single validation fold
     assert validated > 0
     assert report["held_out"]["nDCG@10"]["queries"] == test_queries + validated
