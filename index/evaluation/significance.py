@@ -231,7 +231,11 @@ def _not_worse(name: str, found: Comparison) -> Check:
 
 def _not_lower(name: str, found: Comparison) -> Check:
     """Return the check that the mean of a measure is not lower."""
-    return Check(name, found.difference >= -LEAST_SPREAD, f"{found.measure} {_on_queries(found)}: not lower")
+    return Check(
+        name,
+        found.difference >= -LEAST_SPREAD,
+        f"{found.measure} difference {found.difference:+.4f}: must not be lower",
+    )
 
 
 def _figures(found: Comparison) -> str:
