@@ -9,7 +9,6 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from benchmarks.label_draws import TOP, Truth
 from benchmarks.remembered_evidence import RememberedEvidence
@@ -24,7 +23,6 @@ from index.ranking.attention import AttentionHead
 HEADS = 60
 SPREAD = 0.3
 """Standard deviation of the logarithm of each weight of a challenger over the champion's."""
-Doubles = NDArray[np.float64]
 
 
 class GateAlone:
