@@ -3,7 +3,7 @@
     python -m benchmarks.gate --data ../shared/data --resume gate.jsonl --out benchmarks/results/gate.json
 
 Nulls: the untrained champion draws the labels (benchmarks/label_draws.py), so no head can be better, and every
-promotion is false. Nights: a log grows, and every night a head challenges until one is promoted. Power: a head with
+promotion is false. Nights: a log grows, and a run follows every night until a head is promoted. Power: a head with
 other weights draws the labels, and the champion is worse by a known number of points of expected nDCG@10.
 
 Trials, all choices and the gate run again for every draw, by the code of the service. A cheap configuration makes
@@ -75,6 +75,8 @@ class Row:
     """Points of expected nDCG@10 that the champion loses against the head that draws the labels."""
     first: int = 0
     """Queries in the first night; 0: a single run."""
+    trained: bool = False
+    """Whether the champion counts as trained: then the gate uses the test queries alone."""
     alone: bool = False
     """Whether the gate decides alone, about heads that were not trained (benchmarks/gate_alone.py)."""
     forced: bool = False
@@ -93,8 +95,10 @@ ROWS = (
     *(Row("null", feedback, 120, 100) for feedback in SEARCHERS),
     *(Row("null, trained whatever validation says", feedback, 120, 60, forced=True) for feedback in SEARCHERS),
     *(Row("2 points better", "judgments", queries, 40, worse=0.02) for queries in SIZES),
+    Row(f"{NIGHTS} nights of nulls", "judgments", 300, 12, first=100),
     *(Row("5 points better", "judgments", queries, 40, worse=0.05) for queries in SIZES),
     *(Row("5 points better", feedback, 300, 40, worse=0.05) for feedback in SEARCHERS),
+    Row(f"{NIGHTS} nights of nulls, trained champion", "judgments", 300, 12, first=100, trained=True),
 )
 
 
@@ -104,6 +108,7 @@ class Simulation:
     def __init__(self, generation: Generation, head: AttentionHead, queries: Sequence[Feedback]) -> None:
         self._generation = generation
         self._champion = head
+        self._trained = head.changed(log_inverse_temperature=head.log_inverse_temperature + 0.01)
         self._queries = queries
         self._truths: dict[float, list[Truth]] = {}
         self._alone: GateAlone | None = None
@@ -152,8 +157,9 @@ class Simulation:
         return self._champion.changed(beta=self._champion.beta * np.asarray(scale, np.float32))
 
     def _fitted(self, feedback: Sequence[Feedback], row: Row, earlier: int) -> Fitted:
+        champion = self._trained if row.trained else self._champion
         config = replace(CONFIG, error_share=-1e9) if row.forced else CONFIG
-        return finished(fit(self._generation, feedback, self._champion, config, earlier_decisions=earlier))[0]
+        return finished(fit(self._generation, feedback, champion, config, earlier_decisions=earlier))[0]
 
     def _gain(self, memory: RememberedEvidence, head: AttentionHead, pool: Sequence[Truth]) -> float:
         """Return the true gain in nDCG@10 of a head over the champion, where these distributions are the truth."""

@@ -1,8 +1,8 @@
 """The interval of a mean over lists of few clients, whose lists resemble each other.
 
-Clients click at different rates, so the lists of one client are not independent. The variance is that of the
-means without one client each (the delete-one-cluster jackknife, a cluster-robust variance: Liang and Zeger 1986; Bell
-and McCaffrey 2002). Where every list has a client of its own, it is the variance of Student's t.
+The click rates of clients differ, so the clicks on two lists of one client are not independent. The variance is that
+of the means without one client each (the delete-one-cluster jackknife, a cluster-robust variance: Liang and Zeger 1986;
+Bell and McCaffrey 2002). Where every list has a client of its own, it is the variance of Student's t.
 
 Letters: M lists.
 """

@@ -17,6 +17,8 @@ from tests.index.learning.test_held_out import compared, with_a_click
 from tests.index.learning_fixtures import INITIAL, asked, collection_of
 
 DOCUMENTS = [str(row) for row in range(40)]
+FIRST, LAST = {"1": 3, "3": 1}, {"1": 1, "3": 3}
+"""Grades of three documents: the first or the last of them is the best."""
 
 
 def by_logits(logits: np.ndarray) -> ScoredRows:
@@ -52,6 +54,9 @@ def test_documents_weigh_by_their_grades() -> None:
     assert alone["1"] > alone["3"]
     graded, _ = judgment_likelihoods({"a": logits}, {"a": logits}, {"a": {"1": 3, "2": 0, "3": -1}})
     assert graded["a"] == pytest.approx(alone["1"]), "only positive grades are relevant"
+    first, last = (judgment_likelihoods({"a": logits}, {"a": logits}, {"a": of})[0]["a"] for of in (FIRST, LAST))
+    assert first > last + 0.05
+    assert last == pytest.approx(math.log(1 / 3), abs=1e-3), "g falls, so no g is better than equal probabilities"
 
 
 def test_distances_are_in_units_of_their_mean_and_a_missing_document_has_the_last_logit() -> None:
