@@ -2,9 +2,9 @@
 
 P(n | query) is the softmax of g(distance_n) + log propensity_n over the documents of the query, where the distance is
 the best logit minus logit_n (McFadden 1974). g falls, and is fitted for each head: a head gains nothing by its scale,
-nor by logits that only stretch or squeeze the order of another head. A share of the choices is by chance, so that a
-single one far below the best document does not decide. Choices are clicks (`click_likelihood`) or judgments
-(`judgment_likelihood`).
+and the more knots g has, the less by logits that only stretch or squeeze the order of another head. A share of the
+choices is by chance, so that a single one far below the best document does not decide. Choices are clicks
+(`click_likelihood`) or judgments (`judgment_likelihood`).
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,8 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
-KNOTS = (1 / 3, 2 / 3)
-"""The quantiles of the distances above 0 at which the slope of g changes."""
+THIRDS = (1 / 3, 2 / 3)
 STEEPEST = 50.0
 """The largest slope of g, for distances in units of their mean."""
 CHANCE = 0.05
@@ -34,9 +33,9 @@ class Calibration:
     """
 
     weights: Doubles
-    """w (3,)."""
+    """w (K + 1,)."""
     knots: Doubles
-    """The distances (2,) at which the slope changes, ascending."""
+    """The distances (K,) at which the slope changes, ascending."""
 
     def __call__(self, distances: Doubles) -> Doubles:
         scores: Doubles = np.einsum("w,wqn->qn", self.weights, _features(distances, self.knots))
@@ -47,17 +46,22 @@ class Calibration:
 class ChoiceTable:
     """The choices of Q queries: log propensity (Q, N) of each document, -inf in empty slots; choices (Q, N).
 
-    choices: how often each document was chosen, or its grade. weights (Q,) are those of the queries.
+    choices: how often each document was chosen, or its grade. weights (Q,) are those of the queries. quantiles (K,): of
+    the distances above 0, at which the slope of g changes.
     """
 
     query_keys: Sequence[str]
     log_propensity: Doubles
     choices: Doubles
     weights: Doubles
+    quantiles: Sequence[float] = THIRDS
 
     @classmethod
     def of(
-        cls, queries: Mapping[str, tuple[NDArray[Any], NDArray[Any]]], weights: Mapping[str, float]
+        cls,
+        queries: Mapping[str, tuple[NDArray[Any], NDArray[Any]]],
+        weights: Mapping[str, float],
+        quantiles: Sequence[float] = THIRDS,
     ) -> "ChoiceTable":
         """Return the table of query key -> log propensities (n,) and choices (n,); the choices have a sum above 0.
 
@@ -68,7 +72,8 @@ class ChoiceTable:
         for at, (own_propensity, own_choices) in enumerate(queries.values()):
             log_propensity[at, : len(own_propensity)] = own_propensity
             choices[at, : len(own_choices)] = own_choices
-        return cls(list(queries), log_propensity, choices, np.asarray([weights[key] for key in queries], np.float64))
+        own_weights = np.asarray([weights[key] for key in queries], np.float64)
+        return cls(list(queries), log_propensity, choices, own_weights, quantiles)
 
     @cached_property
     def _by_chance(self) -> Doubles:
@@ -91,7 +96,7 @@ class ChoiceTable:
     def calibrated(self, distances: Doubles) -> Calibration:
         """Return g with the largest likelihood of these choices."""
         positive = distances[np.isfinite(self.log_propensity) & (distances > 0)]
-        knots = np.quantile(positive, KNOTS) if len(positive) else np.ones(len(KNOTS))
+        knots = np.quantile(positive, self.quantiles) if len(positive) else np.ones(len(self.quantiles))
         scale = 1 / max(1e-12, float(np.mean(positive)) if len(positive) else 1.0)
         features = scale * _features(distances, knots)
         start = np.ones(len(features))
@@ -100,7 +105,7 @@ class ChoiceTable:
         return Calibration(scale * np.asarray(found.x, np.float64), knots)
 
     def loss(self, weights: Doubles, features: Doubles) -> tuple[float, Doubles]:
-        """Return minus the sum of the likelihoods for weights (3,) of features (3, Q, N), and its gradient (3,)."""
+        """Return minus the sum of the likelihoods for weights (K + 1,) of features (K + 1, Q, N), and its gradient."""
         chosen, likelihood, share = self._probabilities(np.einsum("w,wqn->qn", weights, features))
         gradient = np.einsum("qn,wqn->w", share - share.sum(axis=1, keepdims=True) * chosen, features)
         return -float(likelihood.sum()), -gradient
@@ -140,6 +145,6 @@ def _softmax(scores: Doubles) -> Doubles:
 
 
 def _features(distances: Doubles, knots: Doubles) -> Doubles:
-    """Return the features (3, Q, N) whose weighted sum is g: minus the part of each distance between two knots."""
+    """Return the features (K + 1, Q, N) whose weighted sum is g: minus the part of each distance between two knots."""
     reached = np.stack([np.minimum(distances, knot) for knot in (*knots, np.inf)])
     return -np.diff(reached, axis=0, prepend=0.0)

@@ -21,6 +21,9 @@ JUDGMENTS = "log likelihood per judgment"
 """The name of the measure."""
 CANDIDATES = 200
 """Documents of a query that are read for each head, at most."""
+QUANTILES = (0.01, 0.03, 0.1, 0.3, 0.6)
+"""Quantiles of the distances at which g changes its slope: about those of ranks 3, 7, 20, 60 and 120. Relevant
+documents are among the first few of many, where a head with other distances in the same order must not differ."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +57,7 @@ def judgment_likelihoods(
 
     before, after: query key -> the candidates under each. The queries are those of qrels with a relevant document.
     Where neither head has one, or a head has no candidate, both values are 0. g is fitted on the same queries: with few
-    of them, halves would say less, and its three weights raise both heads alike.
+    of them, halves would say less, and its six weights raise both heads alike.
     """
     relevant = sorted(key for key, grades in qrels.items() if any(grade > 0 for grade in grades.values()))
     grades: dict[str, tuple[Doubles, Doubles]] = {}
@@ -65,6 +68,6 @@ def judgment_likelihoods(
         if own.any() and before[key].rows and after[key].rows:
             grades[key] = np.zeros(len(rows)), own
             scores[0][key], scores[1][key] = before[key].scores_of(rows), after[key].scores_of(rows)
-    table = ChoiceTable.of(grades, dict.fromkeys(grades, 1.0))
+    table = ChoiceTable.of(grades, dict.fromkeys(grades, 1.0), QUANTILES)
     unknown = dict.fromkeys(relevant, 0.0)
     return unknown | table.likelihoods(scores[0]), unknown | table.likelihoods(scores[1])

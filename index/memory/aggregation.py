@@ -25,6 +25,7 @@ from index.memory.grades import (
     pair_weight,
     weight_of,
 )
+from index.memory.query_key import bare_key
 from index.records import Floats, MemoryKey
 
 LEAST_WEIGHT = 0.01
@@ -62,6 +63,8 @@ class Confirmations:
         self._by_id: dict[int, Confirmation] = {}
         self._by_query_key: dict[str, dict[int, dict[int, Confirmation]]] = {}
         """Query key -> row -> id."""
+        self._spellings: dict[str, set[str]] = {}
+        """Bare key -> the query keys that have it. Exact ratings are of all their confirmations."""
         self._vectors: dict[str, list[Floats]] = {}
         """Query key -> its distinct vectors; usually one."""
         self._event_moments: dict[str, dict[Pair, list[int]]] = {}
@@ -157,8 +160,12 @@ class Confirmations:
                             found.setdefault(query_key, {}).setdefault(tenant, []).append(row)
         return found
 
-    def use_clicks(self, query_keys: Iterable[str], clicks: TenantClicks) -> None:
-        """Use these counts of clicks, and for `query_keys` no earlier ones of the tenants with a changed event."""
+    def use_clicks(self, query_keys: Iterable[str], clicks: TenantClicks) -> set[str]:
+        """Use these counts of clicks, and for `query_keys` no earlier ones of the tenants with a changed event.
+
+        Returns the affected query keys.
+        """
+        affected = set(query_keys)
         for query_key in query_keys:
             after = self._clicks.setdefault(query_key, {})
             rows = {row for tenant in self._to_count(query_key) for row in after.pop(tenant, {})}
@@ -168,8 +175,11 @@ class Confirmations:
             if not after:
                 del self._clicks[query_key]
             self._changed_tenants.pop(query_key, None)
-            for row in rows & self._by_query_key.get(query_key, {}).keys():
-                self._merge(query_key, row)
+            for one in {query_key} | self._other_spellings(query_key):
+                affected.add(one)
+                for row in rows & self._by_query_key.get(one, {}).keys():
+                    self._merge(one, row)
+        return affected
 
     def discard_clicks(self, query_keys: Iterable[str]) -> None:
         """Forget the counts of clicks of these queries, whose impressions have changed. `use_clicks` has to follow."""
@@ -189,6 +199,11 @@ class Confirmations:
             rows_of.setdefault(query_key, set()).add(row)
         changed = {row for query_key, rows in rows_of.items() for row in self._weigh(query_key, rows)}
         query_keys = set(rows_of)
+        for query_key, rows in rows_of.items():
+            for other in self._other_spellings(query_key):
+                query_keys.add(other)
+                for row in rows & self._by_query_key[other].keys():
+                    self._merge(other, row)
         for row in changed:
             query_keys |= self._limit_document(row)
         return query_keys
@@ -223,7 +238,10 @@ class Confirmations:
         if new.grade:
             new = self._with_shared_vector(new)
         self._by_id[new.id] = new
-        self._by_query_key.setdefault(new.query_key, {}).setdefault(new.row, {})[new.id] = new
+        if new.query_key not in self._by_query_key:
+            self._by_query_key[new.query_key] = {}
+            self._spellings.setdefault(bare_key(new.query_key), set()).add(new.query_key)
+        self._by_query_key[new.query_key].setdefault(new.row, {})[new.id] = new
         pairs.add(new.pair)
         if not new.judged:
             self._changed_tenants.setdefault(new.query_key, set()).add(new.tenant)
@@ -250,6 +268,10 @@ class Confirmations:
         if not rows:
             del self._by_query_key[old.query_key]
             self._vectors.pop(old.query_key, None)
+            bare = bare_key(old.query_key)
+            self._spellings[bare].discard(old.query_key)
+            if not self._spellings[bare]:
+                del self._spellings[bare]
         pairs.add(old.pair)
         if not old.judged:
             self._changed_tenants.setdefault(old.query_key, set()).add(old.tenant)
@@ -273,6 +295,10 @@ class Confirmations:
             self._pairs_over_limit[client] = over_limit
         return before ^ over_limit
 
+    def _other_spellings(self, query_key: str) -> set[str]:
+        """Return the other query keys with the same words."""
+        return self._spellings.get(bare_key(query_key), set()) - {query_key}
+
     def _counted(self, query_key: str, row: int) -> Collection[Confirmation]:
         """Return the confirmations of a pair, without those of clients for which the pair is over the limit."""
         confirmations = self._by_query_key.get(query_key, {}).get(row, {}).values()
@@ -292,8 +318,11 @@ class Confirmations:
         if abs(weight_of(sums.total)) >= LEAST_WEIGHT:
             counted = self._counted(query_key, row)
             graded = [each.moment for each in counted if each.grade]
-            clicks = [by_row[row] for by_row in self._clicks.get(query_key, {}).values() if row in by_row]
-            exact = exact_rating(counted, united(clicks))
+            spellings = [query_key, *self._other_spellings(query_key)]
+            clicks = [
+                by_row[row] for one in spellings for by_row in self._clicks.get(one, {}).values() if row in by_row
+            ]
+            exact = exact_rating([each for one in spellings for each in self._counted(one, row)], united(clicks))
             weight = pair_weight(sums, self._best.get(query_key, NONE))
             merged[query_key] = _Merged(weight, max(graded), len(graded), exact)
 

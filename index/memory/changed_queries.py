@@ -7,6 +7,7 @@ import numpy as np
 
 from index.candidates.inner_products import inner_products
 from index.memory.memory import Memory
+from index.memory.query_key import bare_key
 from index.records import Floats
 
 EDGE = 1e-3
@@ -17,23 +18,24 @@ EDGE = 1e-3
 class ChangedQueries:
     """Past queries whose memory keys differ between two memories.
 
-    query_keys: their normalised texts. vectors (n, D): their unit vectors.
+    bare_keys: their texts without punctuation (`bare_key`). vectors (n, D): their unit vectors.
     """
 
-    query_keys: frozenset[str]
+    bare_keys: frozenset[str]
     vectors: Floats
 
     def __len__(self) -> int:
         return len(self.vectors)
 
-    def concern(self, query_key: str, vector: Floats | None, radius: float) -> bool:
-        """Return whether the ranking of a query may differ: it has the same text as a changed past query, or is near.
+    def concern(self, query_keys: Sequence[str], vectors: Sequence[Floats], radius: float) -> bool:
+        """Return whether the ranking of a query may differ: it has the same words as a changed past query, or is near.
 
-        vector (D,): the unit vector that a search compares with past queries; None: it compares none.
+        query_keys: of the query as it was typed, and as it was corrected. vectors (D,) each: the unit vectors that a
+        search compares with past queries.
         """
-        if query_key in self.query_keys:
+        if any(bare_key(one) in self.bare_keys for one in query_keys):
             return True
-        return vector is not None and bool((inner_products(self.vectors, vector) >= radius - EDGE).any())
+        return any((inner_products(self.vectors, one) >= radius - EDGE).any() for one in vectors)
 
 
 def changed_queries(before: Memory, now: Memory) -> ChangedQueries | None:
@@ -46,12 +48,12 @@ def changed_queries(before: Memory, now: Memory) -> ChangedQueries | None:
         return None
     positions = now.spans.differing(before.spans)
     names = now.growable_names.rows[positions].tolist()
-    return ChangedQueries(frozenset(names), now.vectors[positions].astype(np.float32, copy=False))
+    return ChangedQueries(frozenset(map(bare_key, names)), now.vectors[positions].astype(np.float32, copy=False))
 
 
 def merged(changes: Sequence[ChangedQueries]) -> ChangedQueries:
     """Return one or more changes as one."""
     if len(changes) == 1:
         return changes[0]
-    names = frozenset().union(*(change.query_keys for change in changes))
+    names = frozenset[str]().union(*(change.bare_keys for change in changes))
     return ChangedQueries(names, np.concatenate([change.vectors for change in changes]))

@@ -5,7 +5,7 @@ changed memory shares the arrays of the memory before it: a change appends, and 
 cost depends on the changed keys and not on the number of past queries.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any
@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from index.memory.near_queries import SealedQueries, near_queries, sealed_queries
-from index.memory.query_key import anonymous_key
+from index.memory.query_key import anonymous_key, bare_key
 from index.records import Floats, Ints, Mask, MemoryKey
 from index.storage.growable_array import GrowableArray
 from index.storage.paged_numbers import PagedNumbers
@@ -52,8 +52,10 @@ class Memory:
     """Memory keys (M,) of the type KEY; those of one past query are together, their rows ascend."""
     living: int
     """The number of memory keys that are not replaced."""
-    index_of: ShardedMap
+    index_of: ShardedMap[int]
     """Query key -> its past query, for all that are not forgotten."""
+    spellings: ShardedMap[tuple[str, ...]]
+    """Bare key -> the query keys that have it and differ from it, in the order of their texts."""
     sealed: SealedQueries | None
     """An index over the first vectors, None in a small memory."""
     growable_vectors: GrowableArray[np.float32]
@@ -70,8 +72,19 @@ class Memory:
         vectors, names = GrowableArray(np.empty((0, dim), np.float32)), GrowableArray(np.empty(0, object))
         table: GrowableArray[np.void] = GrowableArray(np.empty(0, KEY))
         empty = cls(
-            vectors.view, 0, names, PagedNumbers(), table.view, 0, ShardedMap(), None, vectors, table, object()
-        )  # fmt: skip
+            vectors=vectors.view,
+            count=0,
+            growable_names=names,
+            spans=PagedNumbers(),
+            table=table.view,
+            living=0,
+            index_of=ShardedMap(),
+            spellings=ShardedMap(),
+            sealed=None,
+            growable_vectors=vectors,
+            growable_table=table,
+            packing=object(),
+        )
         return empty.changed(
             {query_key: list(group) for query_key, group in groupby(ordered, lambda key: key.query_key)}
         )
@@ -126,6 +139,7 @@ class Memory:
             table=growable_table.rows[: before + len(added)],
             living=self.living + len(added) - int(replaced.sum()),
             index_of=indexes,
+            spellings=changed_spellings(self.spellings, index_of),
             sealed=sealed_queries(all_vectors, self.sealed),
             growable_vectors=growable_vectors,
             growable_table=growable_table,
@@ -183,47 +197,87 @@ class Memory:
         """Return the query key of the memory key at a position."""
         return str(self.growable_names.rows[self.table["query"][key]])
 
-    def exact_of(self, query_key: str) -> tuple[Ints, Floats]:
-        """Return the documents (m,) that come first for exactly this query, and their exact ratings (m,)."""
-        index = self.index_of.get(query_key)
-        if index is None:
-            return np.empty(0, np.int64), np.empty(0, np.float32)
-        keys = self.table[_positions(self.spans.take([index]))]
-        rated = keys["exact"] > 0
-        return keys["row"][rated], keys["exact"][rated]
+    def same_words(self, *query_keys: str) -> frozenset[str]:
+        """Return the query keys of the past queries that have the words of one of these, with any punctuation."""
+        bare = [bare_key(one) for one in query_keys]
+        others = (name for one in bare for name in self.spellings.get(one, ()))
+        return frozenset(name for name in (*bare, *query_keys, *others) if name in self.index_of)
 
-    def near(self, vector: Floats, radius: float, excluded_query: str | None = None) -> tuple[Ints, Floats]:
+    def exact_of(self, *query_keys: str) -> tuple[Ints, Floats]:
+        """Return the documents (m,) that come first for exactly the words of these queries, and their exact ratings.
+
+        Rows ascend; the best rating of a document counts.
+        """
+        found = [self.index_of[one] for one in self.same_words(*query_keys)]
+        keys = self.table[_positions(self.spans.take(found))]
+        keys = keys[keys["exact"] > 0]
+        keys = keys[np.lexsort((-keys["exact"], keys["row"]))]
+        rows, first = np.unique(keys["row"], return_index=True)
+        return rows, keys["exact"][first]
+
+    def near(
+        self, vector: Floats, radius: float, excluded_query: str | None = None, corrected: Floats | None = None
+    ) -> tuple[Ints, Floats]:
         """Return the memory keys (m,) of the past queries within the radius of a unit vector (D,), and cosines (m,).
 
-        radius: the least cosine. excluded_query: a query key whose memory keys are left out, the anonymous ones too.
+        radius: the least cosine. excluded_query: a query key: the memory keys of queries with the same words are left
+        out, the anonymous ones too. corrected (D,): another unit vector; the larger cosine counts.
         Memory keys are ordered by query key, not by age, so forgotten past queries do not affect the order of later
         sums.
         """
         positions, cosine = near_queries(self.vectors, self.sealed, vector, radius)
+        if corrected is not None:
+            positions, cosine = _nearer((positions, cosine), near_queries(self.vectors, self.sealed, corrected, radius))
         names, spans = self.growable_names.rows[positions].tolist(), self.spans.take(positions.tolist())
         usable = np.flatnonzero(spans).tolist()
         if excluded_query is not None:
-            excluded = (excluded_query, anonymous_key(excluded_query))
-            usable = [at for at in usable if not _is_of(names[at], *excluded)]
+            is_excluded = self._is_of(excluded_query)
+            usable = [at for at in usable if not is_excluded(names[at])]
         found = np.asarray(sorted(usable, key=names.__getitem__), np.int64)
         spans = spans[found]
         return _positions(spans), np.repeat(cosine[found], spans & (1 << COUNT_BITS) - 1)
 
-    def of_query(self, keys: Ints, query_key: str) -> Mask:
-        """Return which of the memory keys at these positions (m,) are of this query, the anonymous ones too."""
+    def of_query(self, keys: Ints, *query_keys: str) -> Mask:
+        """Return which of the memory keys at these positions (m,) are of queries with the words of one of these.
+
+        The anonymous ones too, of all that have the text of a query key or of its bare key.
+        """
         if not len(keys):
             return np.zeros(0, np.bool_)
-        queries, anonymous = self.table["query"][keys], anonymous_key(query_key)
+        queries, is_own_name = self.table["query"][keys], self._is_of(*query_keys)
         each = np.unique(queries)
         names = self.growable_names.rows[each].tolist()
-        own = [at for at, name in zip(each.tolist(), names, strict=True) if _is_of(name, query_key, anonymous)]
+        own = [at for at, name in zip(each.tolist(), names, strict=True) if is_own_name(name)]
         is_own: Mask = np.isin(queries, own)
         return is_own
 
+    def _is_of(self, *query_keys: str) -> Callable[[str], bool]:
+        """Return whether the name of a past query has the words of one of these, also anonymously for any tenant."""
+        names = self.same_words(*query_keys)
+        anonymous = tuple(anonymous_key(one) for one in {*names, *query_keys, *map(bare_key, query_keys)})
+        return lambda name: name in names or name.startswith(anonymous)
 
-def _is_of(name: str, query_key: str, anonymous: str) -> bool:
-    """Return whether a past query has a query key, or the anonymous key of it for any tenant."""
-    return name == query_key or name.startswith(anonymous)
+
+def changed_spellings(
+    before: ShardedMap[tuple[str, ...]], index_of: Mapping[str, int | None]
+) -> ShardedMap[tuple[str, ...]]:
+    """Return `Memory.spellings` after a change of `Memory.index_of`; None: the past query is forgotten."""
+    after: dict[str, tuple[str, ...] | None] = {}
+    for name, index in index_of.items():
+        bare = bare_key(name)
+        if bare == name:
+            continue
+        others = {*((after[bare] if bare in after else before.get(bare)) or ()), name}
+        after[bare] = tuple(sorted(others - {name} if index is None else others)) or None
+    return before.changed(after)
+
+
+def _nearer(one: tuple[Ints, Floats], other: tuple[Ints, Floats]) -> tuple[Ints, Floats]:
+    """Return the positions (n,), ascending, that one of two has, and the larger of their cosines (n,)."""
+    positions, at = np.unique(np.concatenate([one[0], other[0]]), return_inverse=True)
+    cosine = np.full(len(positions), -np.inf, np.float32)
+    np.maximum.at(cosine, at, np.concatenate([one[1], other[1]]))
+    return positions, cosine
 
 
 def _positions(spans: Ints) -> Ints:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from index.memory.memory import COUNT_BITS, FORGOTTEN, Memory
+from index.memory.memory import COUNT_BITS, FORGOTTEN, Memory, changed_spellings
 from index.memory.near_queries import sealed_queries
 from index.records import Floats, Ints, Mask
 from index.storage.growable_array import GrowableArray
@@ -80,7 +80,8 @@ def mirrored(before: Memory | None, changed: MemoryChange, vectors: Floats) -> M
     names = before.growable_names.extended(size, changed.names)
     table = before.growable_table.extended(keys, changed.table)
     numbers = dict(zip(changed.positions.tolist(), changed.spans.tolist(), strict=True))
-    index_of = _index_of(before.index_of, names, numbers)
+    changed_index = _changed_index(before.index_of, names, numbers)
+    index_of = before.index_of.changed(changed_index)
     growable_vectors: GrowableArray[np.float32] = GrowableArray(vectors)
     return Memory(
         vectors=vectors,
@@ -90,6 +91,7 @@ def mirrored(before: Memory | None, changed: MemoryChange, vectors: Floats) -> M
         table=table.rows[: keys + len(changed.table)],
         living=0,
         index_of=index_of,
+        spellings=changed_spellings(before.spellings, changed_index),
         sealed=sealed_queries(vectors, before.sealed),
         growable_vectors=growable_vectors,
         growable_table=table,
@@ -97,8 +99,10 @@ def mirrored(before: Memory | None, changed: MemoryChange, vectors: Floats) -> M
     )
 
 
-def _index_of(before: ShardedMap, names: GrowableArray[np.object_], spans: dict[int, int]) -> ShardedMap:
-    """Return query key -> past query after these spans changed; a span of 0 is forgotten."""
+def _changed_index(
+    before: ShardedMap[int], names: GrowableArray[np.object_], spans: dict[int, int]
+) -> dict[str, int | None]:
+    """Return query key -> past query where that changed with these spans; a span of 0 is forgotten."""
     changed: dict[str, int | None] = {}
     for position, span in sorted(spans.items()):
         name = names.rows[position]
@@ -106,4 +110,4 @@ def _index_of(before: ShardedMap, names: GrowableArray[np.object_], spans: dict[
             changed[name] = position
         elif changed.get(name, before.get(name)) == position:
             changed[name] = None
-    return before.changed(changed)
+    return changed

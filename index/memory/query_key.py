@@ -10,6 +10,8 @@ ANONYMOUS = " "
 """The first character of an anonymous key. A query key does not begin with white space."""
 
 _INVISIBLE = re.compile(f"[{INVISIBLE}]+")
+_AROUND_WORDS = re.compile(r"""(?<!\S)["'“”„«»‹›¿¡(\[{]+|["'“”„«»‹›?!.,;:…。、)\]}]+(?!\S)""")
+"""Punctuation before and after words. Not `-` before a word, which excludes it, nor `.` before one, as in `.net`."""
 _SMALL_CAPITAL_I = re.compile("i\u0307+")
 """The small letter of İ, an i with a combining dot."""
 
@@ -25,6 +27,16 @@ def as_query_key(text: str) -> str:
     if _SMALL_CAPITAL_I.search(key) is None:
         return key
     return _in_one_case(_SMALL_CAPITAL_I.sub("i", key))  # an accent after the dot is composed with the i
+
+
+def bare_key(query_key: str) -> str:
+    """Return a query key without punctuation around its words: `"red shoe"?` is `red shoe`, but `c++` stays.
+
+    Past queries with the same bare key have the same words. A key of punctuation alone, and an anonymous one, stays.
+    """
+    if query_key.startswith(ANONYMOUS):
+        return query_key
+    return " ".join(_AROUND_WORDS.sub("", query_key).split()) or query_key
 
 
 def earlier_query_key(text: str) -> str:

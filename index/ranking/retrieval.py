@@ -17,7 +17,7 @@ from index.candidates.base import MISSING
 from index.candidates.distinct import distinct
 from index.generation.columns import ID_ORDER
 from index.generation.generation import Generation
-from index.memory.query_key import as_query_key
+from index.memory.query_key import as_query_key, bare_key
 from index.ranking.attention import Candidates
 from index.ranking.word_evidence import PEAK_DEPTH, query_facts, word_parts
 from index.ranking.word_scores import best_scored, bm25_scores, found_by_words
@@ -209,34 +209,46 @@ def best_by_words(generation: Generation, query: Query, allowed: Mask) -> Ints:
     return found_by_words(generation, read_query(generation, query), max(query.count, PEAK_DEPTH), allowed, idf)
 
 
+def asked_keys(generation: Generation, query: Query) -> tuple[str, ...]:
+    """Return the query keys whose feedback a query obeys: of the text as it was typed, and as it was corrected."""
+    corrected = None if query.typed is not None else read_query(generation, query).corrected
+    return (query.query_key,) if corrected is None else (query.query_key, as_query_key(corrected))
+
+
+def asked_vectors(generation: Generation, query: Query) -> tuple[Floats, ...]:
+    """Return the unit vectors (D,) that are compared with past queries: of the typed and of the corrected text."""
+    if query.memory_vector is None:
+        return (query.vector,) if query.encoded else ()
+    is_corrected = query.encoded and read_query(generation, query).corrected is not None
+    return (query.memory_vector, query.vector) if is_corrected else (query.memory_vector,)
+
+
 def near_memory(generation: Generation, query: Query, allowed: Mask) -> tuple[Ints, Floats, Mask, Ints]:
     """Return the memory keys (m,) of allowed documents near a query.
 
     With their cosines (m,), whether they have the same words as the query (m,), and their doc indices (m,).
     """
-    vector = query.vector if query.memory_vector is None else query.memory_vector
-    has_vector = query.encoded or query.memory_vector is not None
-    if query.mode is not Mode.HYBRID or not has_vector or not generation.memory.count:
+    memory = generation.memory
+    vectors = asked_vectors(generation, query) if query.mode is Mode.HYBRID and memory.count else ()
+    if not vectors:
         return _NONE, np.empty(0, np.float32), np.empty(0, np.bool_), _NONE
-    near, cosine = generation.memory.near(vector, MEMORY_RADIUS, query.excluded_query)
-    confirmed, usable = _usable(generation, generation.memory.rows[near], allowed)
+    near, cosine = memory.near(vectors[0], MEMORY_RADIUS, query.excluded_query, *vectors[1:])
+    confirmed, usable = _usable(generation, memory.rows[near], allowed)
     near = near[usable]
-    return near, cosine[usable], generation.memory.of_query(near, query.query_key), confirmed[usable]
+    return near, cosine[usable], memory.of_query(near, *asked_keys(generation, query)), confirmed[usable]
 
 
 def exact_memory(generation: Generation, query: Query, allowed: Mask) -> tuple[Ints, Floats]:
     """Return the doc indices (m,) of allowed documents that come first for exactly this query, and their ratings (m,).
 
-    The best rating is first; equal ratings are in the order of the document ids.
-
-    The lookup is by query key, so that it does not depend on the cosine of two spellings.
+    The best rating is first; equal ratings are in the order of the document ids. The lookup is by words, so that it
+    does not depend on the cosine of two spellings.
     """
     if query.mode is not Mode.HYBRID or not generation.memory.count:
         return _NONE, np.empty(0, np.float32)
-    query_key = query.query_key
-    if query_key == query.excluded_query:
-        return _NONE, np.empty(0, np.float32)
-    rows, ratings = generation.memory.exact_of(query_key)
+    excluded = query.excluded_query and bare_key(query.excluded_query)
+    keys = [one for one in asked_keys(generation, query) if bare_key(one) != excluded]
+    rows, ratings = generation.memory.exact_of(*keys)
     doc_indices, usable = _usable(generation, rows, allowed)
     doc_indices, ratings = doc_indices[usable], ratings[usable]
     order = generation.best_first(doc_indices, ratings)

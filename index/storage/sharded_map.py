@@ -1,20 +1,22 @@
-"""A persistent map from texts to whole numbers: a changed map shares all shards that the change does not concern."""
+"""A persistent map with texts as keys: a changed map shares all shards that the change does not concern."""
 
 from collections.abc import Iterator, Mapping
+from typing import Any, Generic, TypeVar
 
 SHARDS = 1024
 """A change of one text copies about 1 / SHARDS of the map."""
-NOTHING: dict[str, int] = {}
+NOTHING: dict[str, Any] = {}
+V = TypeVar("V")
 
 
-class ShardedMap(Mapping[str, int]):
+class ShardedMap(Mapping[str, V], Generic[V]):
     """An immutable map in SHARDS dicts. A map that is being read never changes."""
 
-    def __init__(self, shards: tuple[dict[str, int], ...] = (NOTHING,) * SHARDS, count: int = 0) -> None:
+    def __init__(self, shards: tuple[dict[str, V], ...] = (NOTHING,) * SHARDS, count: int = 0) -> None:
         self._shards = shards
         self._count = count
 
-    def __getitem__(self, text: str) -> int:
+    def __getitem__(self, text: str) -> V:
         return self._shards[hash(text) % SHARDS][text]
 
     def __len__(self) -> int:
@@ -24,9 +26,9 @@ class ShardedMap(Mapping[str, int]):
         for shard in self._shards:
             yield from shard
 
-    def changed(self, values: Mapping[str, int | None]) -> "ShardedMap":
+    def changed(self, values: Mapping[str, V | None]) -> "ShardedMap[V]":
         """Return a map with these values; None removes a text."""
-        shards, copied, count = list(self._shards), dict[int, dict[str, int]](), self._count
+        shards, copied, count = list(self._shards), dict[int, dict[str, V]](), self._count
         for text, value in values.items():
             at = hash(text) % SHARDS
             shard = copied.get(at)

@@ -61,6 +61,11 @@ class Reading:
     corrected_terms: tuple[tuple[str, float], ...] = ()
     slots: tuple[Slot, ...] = ()
 
+    @property
+    def corrected(self) -> str | None:
+        """The corrected text; None if no word is corrected, or if the last word is a beginning or completed."""
+        return self.text if self.corrections and not self.unfinished and self.remembered != self.encoded else None
+
 
 def read(text: str, options: ReadingOptions, vocabulary: Vocabulary) -> Reading:
     """Return the reading of a query."""

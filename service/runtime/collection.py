@@ -220,8 +220,7 @@ class CollectionState(ServedCollection):
         """Publish a generation with the same confirmations at another day or half-life. The caller holds the lock."""
         self.memory.age(clock)
         moved = self.bounded_memory.use_half_life(clock.half_life_days)
-        self._use_clicks(moved)
-        keys = self.memory.keys(moved) | self.memory.keys()
+        keys = self.memory.keys(self._use_clicks(moved)) | self.memory.keys()
         self.store.revise(watermark, keys)  # the vectors stay, and so does their index
 
     def serve(self, serving: Serving) -> None:
@@ -251,13 +250,15 @@ class CollectionState(ServedCollection):
 
     def _revise_memory(self, watermark: int, touched: set[str]) -> None:
         """Publish a generation in which these past queries are as in memory."""
-        self._use_clicks(touched)
-        self.store.revise(watermark, self.memory.keys(touched))
+        self.store.revise(watermark, self.memory.keys(self._use_clicks(touched)))
 
-    def _use_clicks(self, query_keys: set[str]) -> None:
-        """Count the clicks of these queries where enough clients like a document for their clicks to qualify it."""
+    def _use_clicks(self, query_keys: set[str]) -> set[str]:
+        """Count the clicks of these queries where enough clients like a document for their clicks to qualify it.
+
+        Returns the affected query keys.
+        """
         wanted = self.memory.clicked_by_several(query_keys)
-        self.memory.use_clicks(query_keys, self.count_clicks(wanted) if wanted else {})
+        return self.memory.use_clicks(query_keys, self.count_clicks(wanted) if wanted else {})
 
     def reset_index(self) -> None:
         """Replace the index with an empty index in the language of the settings. There are no documents.

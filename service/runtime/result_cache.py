@@ -8,7 +8,7 @@ text; all other results stay. Sees no requests: the caller makes the keys and wh
 import threading
 import weakref
 from collections import OrderedDict, deque
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -30,13 +30,13 @@ MOST_SHARE = 1 / 8
 class Result:
     """A result to keep.
 
-    query_key, vector: what its search compared with past queries; vector (D,): None for nothing. It may also be zeros,
-    which are near nothing, or of a search without memory. size_bytes: an estimate.
+    query_keys, vectors (D,) each: what its search compared with past queries. A vector may be zeros, which are near
+    nothing, or of a search without memory. size_bytes: an estimate.
     """
 
     value: Any
-    query_key: str
-    vector: Floats | None
+    query_keys: Sequence[str]
+    vectors: Sequence[Floats]
     size_bytes: int
 
 
@@ -142,7 +142,7 @@ class _History:
         if missed > len(self.changes):
             return False
         changes = merged(list(self.changes)[-missed:])
-        return not changes.concern(result.query_key, result.vector, MEMORY_RADIUS)
+        return not changes.concern(result.query_keys, result.vectors, MEMORY_RADIUS)
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,6 +12,7 @@ from typing import Any
 
 import orjson
 
+from index.ranking.retrieval import asked_keys, asked_vectors
 from service.http.access import OWNER, Caller
 from service.http.metrics import CACHED_RESULTS
 from service.runtime.result_cache import Moment, Result
@@ -70,8 +71,8 @@ def answer(
     size = SIZE + sum(map(len, parts.values())) + SIZE_OF_HIT * len(found.searched.page)
     size += TEXTS * sys.getsizeof(key[0])
     query = found.searched.query
-    vector = query.vector if query.memory_vector is None else query.memory_vector
-    result = Result(_Kept(body, found.impression), query.query_key, vector, size)
+    keys, vectors = asked_keys(found.searched.generation, query), asked_vectors(found.searched.generation, query)
+    result = Result(_Kept(body, found.impression), keys, vectors, size)
     runtime.result_cache.add(moment, key, result)
     return body
 

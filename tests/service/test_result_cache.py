@@ -287,7 +287,7 @@ class Copy:
 def test_a_collection_object_that_is_gone_leaves_no_result(wood: CollectionClient, clears: bool) -> None:
     cache, state = ResultCache(1 << 20), runtime_of(wood.client).collection(wood.name)
     gone: Any = Copy(state)
-    cache.add(cache.moment(gone), "a key", Result("a value", QUERY, None, 10))
+    cache.add(cache.moment(gone), "a key", Result("a value", [QUERY], [], 10))
     assert cache.find(cache.moment(gone), "a key") == "a value"
     del gone
     gc.collect()

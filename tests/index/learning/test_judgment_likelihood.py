@@ -1,6 +1,7 @@
 """The likelihood of held-out judgments, and the gate that reads it."""
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -81,6 +82,18 @@ def test_the_scale_of_the_logits_on_a_query_does_not_matter() -> None:
     plain, other = (judgment_likelihoods(noisy, side, qrels)[1] for side in (right, scaled))
     assert other == pytest.approx(plain, abs=1e-3)
     assert np.ptp(list(plain.values())) > 1
+
+
+@pytest.mark.parametrize("shape", [np.sqrt, np.log1p, np.square])
+def test_other_distances_in_the_same_order_are_no_better_and_no_worse(shape: Callable[[np.ndarray], np.ndarray]) -> None:
+    """The distances of a head are not those that draw the judgments, but a monotone function of them."""
+    noisy, right, qrels = drawn(200, 1.0)
+    shaped = {key: replace(one, logits=-shape(one.logits[0] - one.logits)) for key, one in right.items()}
+    plain, other = (judgment_likelihoods(noisy, side, qrels)[1] for side in (right, shaped))
+    differences = np.asarray([other[key] - plain[key] for key in plain])
+    worse, _ = judgment_likelihoods(noisy, right, qrels)
+    gained = np.asarray([plain[key] - worse[key] for key in plain])
+    assert abs(differences.mean()) < 0.1 * gained.mean()
 
 
 def test_a_relevant_document_far_below_does_not_decide() -> None:

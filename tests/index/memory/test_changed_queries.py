@@ -26,7 +26,7 @@ def between(angle: float) -> Floats:
 
 def names(change: ChangedQueries | None) -> set[str]:
     assert change is not None
-    return set(change.query_keys)
+    return set(change.bare_keys)
 
 
 @pytest.mark.parametrize(
@@ -49,20 +49,20 @@ def test_the_past_queries_with_other_memory_keys_are_changed(
 def test_a_past_query_with_another_vector_is_changed_where_it_was_and_where_it_is() -> None:
     change = changed_queries(BEFORE, BEFORE.changed({"east": [key("east", WEST)]}))
     assert change is not None
-    assert change.concern("", between(0), RADIUS)
-    assert change.concern("", between(180), RADIUS)
-    assert not change.concern("", between(90), RADIUS)
+    assert change.concern([""], [between(0)], RADIUS)
+    assert change.concern([""], [between(180)], RADIUS)
+    assert not change.concern([""], [between(90)], RADIUS)
 
 
 def test_a_query_is_concerned_within_the_radius_or_with_the_same_text() -> None:
     change = changed_queries(BEFORE, BEFORE.changed({"east": [key("east", EAST, weight=2.0)]}))
     assert change is not None
-    assert [change.concern("other", between(angle), RADIUS) for angle in (0, 59, 60, 61, 180)] == [
+    assert [change.concern(["other"], [between(angle)], RADIUS) for angle in (0, 59, 60, 61, 180)] == [
         True, True, True, False, False,
     ]  # fmt: skip
-    assert change.concern("east", between(180), RADIUS)
-    assert change.concern("east", None, RADIUS)
-    assert not change.concern("other", None, RADIUS)
+    assert change.concern(["east"], [between(180)], RADIUS)
+    assert change.concern(["east"], [], RADIUS)
+    assert not change.concern(["other"], [], RADIUS)
 
 
 def test_several_changes_are_one() -> None:
