@@ -210,9 +210,11 @@ def best_by_words(generation: Generation, query: Query, allowed: Mask) -> Ints:
 
 
 def asked_keys(generation: Generation, query: Query) -> tuple[str, ...]:
-    """Return the query keys whose feedback a query obeys: of the text as it was typed, and as it was corrected."""
-    corrected = None if query.typed is not None else read_query(generation, query).corrected
-    return (query.query_key,) if corrected is None else (query.query_key, as_query_key(corrected))
+    """Return the query keys whose feedback a query obeys: of the text as typed, and without operators as corrected."""
+    corrected = read_query(generation, query).corrected
+    if corrected is None or bare_key(as_query_key(query.text)) != bare_key(query.query_key):
+        return (query.query_key,)
+    return query.query_key, as_query_key(corrected)
 
 
 def asked_vectors(generation: Generation, query: Query) -> tuple[Floats, ...]:

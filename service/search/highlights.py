@@ -7,6 +7,7 @@ separators, which is fast, and only the words with a stem of the query are looke
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
 from typing import Any
@@ -57,27 +58,15 @@ class Highlighter:
         self._lock = threading.Lock()
         self._stem_of_token = lru_cache(CACHED_TOKENS)(self._analyzed)
 
-    def for_terms(
-        self, terms: Mapping[str, AbstractSet[str]], runs: Sequence[tuple[str, ...]] = ()
-    ) -> Callable[[Mapping[str, str | None]], list[dict[str, Any]]]:
-        """Return a function from fields (name -> text) to highlights {"field", "start", "end"}, in reading order.
+    def for_terms(self, terms: Mapping[str, AbstractSet[str]], runs: Sequence[tuple[str, ...]] = ()) -> "Marker":
+        """Return what marks these terms.
 
         terms: name of a field -> terms of the index, which are stems. runs: terms that are marked in every field where
         they follow each other; one of them at least is a pair of characters.
         """
-        wanted = {field: _marked(of_field) for field, of_field in terms.items()}
+        return Marker(self, {field: _marked(of_field) for field, of_field in terms.items()}, runs)
 
-        def find(fields: Mapping[str, str | None]) -> list[dict[str, Any]]:
-            return [
-                {"field": field, "start": start, "end": end}
-                for field, text in fields.items()
-                if text
-                for start, end in self._spans(text, wanted[field], runs)
-            ]
-
-        return find
-
-    def _spans(self, text: str, wanted: AbstractSet[str], runs: Sequence[tuple[str, ...]]) -> list[Span]:
+    def spans(self, text: str, wanted: AbstractSet[str], runs: Sequence[tuple[str, ...]]) -> list[Span]:
         """Return the spans of the first words whose stems are wanted, in reading order, at most MAX_HIGHLIGHTS."""
         scanned = text[:SCANNED_CHARACTERS]
         if scanned.isascii() or UNUSUAL.search(scanned) is None:
@@ -131,6 +120,36 @@ class Highlighter:
 
     def _analyzed(self, word: str) -> str:
         return "".join(self._analyzer.analyze(word))
+
+
+@dataclass(frozen=True)
+class Marker:
+    """Marks the words of one query. wanted: name of a field -> terms; runs: as in `Highlighter.for_terms`."""
+
+    highlighter: Highlighter
+    wanted: Mapping[str, AbstractSet[str]]
+    runs: Sequence[tuple[str, ...]]
+
+    def __call__(self, fields: Mapping[str, str | None]) -> list[dict[str, Any]]:
+        """Return the highlights {"field", "start", "end"} of fields (name -> text), in reading order."""
+        return [
+            {"field": field, "start": start, "end": end}
+            for field, text in fields.items()
+            if text
+            for start, end in self.highlighter.spans(text, self.wanted[field], self.runs)
+        ]
+
+    def near_passage(self, text: str, found: Sequence[Span], best: Span, length: int) -> Sequence[Span]:
+        """Return spans of a text with these highlights, and those of a passage and of `length` characters after it.
+
+        Frequent words may use up the highlights of a long text before the passage begins.
+        """
+        start, end = best[0], best[1] + length
+        if len(found) < MAX_HIGHLIGHTS and end <= SCANNED_CHARACTERS:
+            return found
+        inside = self.highlighter.spans(text[start:end], self.wanted["text"], self.runs)
+        before, after = ([one for one in found if one[1] <= start], [one for one in found if one[0] >= end])
+        return [*before, *((start + a, start + b) for a, b in inside), *after]
 
 
 def _marked(terms: AbstractSet[str]) -> AbstractSet[str]:

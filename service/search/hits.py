@@ -84,7 +84,7 @@ def hits_by_place(
     ranking = searched.ranking
     rows = [int(row) for row in searched.generation.rows[ranking.doc_indices[searched.page]]]
     stored = repository.stored_fields(runtime.database, rows)
-    highlight = highlighter_for(state.settings.language).for_terms(*_highlighted(searched))
+    marker = highlighter_for(state.settings.language).for_terms(*_highlighted(searched))
     hits: dict[int, dict[str, Any]] = {}
     for place, (rank, row) in enumerate(zip(searched.page.tolist(), rows, strict=True)):
         if row not in stored:
@@ -98,12 +98,13 @@ def hits_by_place(
             hit["pinned"] = True
         shown = hit if request.fields is None else with_fields(hit, metadata, request.fields)
         marked = ("title", "text") if request.snippet else [name for name in ("title", "text") if name in shown]
-        marks = highlight({name: hit[name] for name in marked})
+        marks = marker({name: hit[name] for name in marked})
         shown["highlights"] = [one for one in marks if one["field"] in shown]
         if request.snippet:
             spans = [(one["start"], one["end"]) for one in marks if one["field"] == "text"]
             best = best_passage(searched.generation, searched.serving.head, ranking, rank)
-            shown["snippet"] = snippet(hit["text"], spans, best, request.snippet_length)
+            near = marker.near_passage(hit["text"], spans, best, request.snippet_length)
+            shown["snippet"] = snippet(hit["text"], near, best, request.snippet_length)
         if request.explain:
             shown["explain"] = _explanation(runtime, state, searched, rank)
             if rule is not None:

@@ -23,7 +23,7 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
 @pytest.fixture
 def wood(client: TestClient, request: pytest.FixtureRequest) -> CollectionClient:
     """A new collection with documents of decreasing similarity to the query."""
-    wood = create(client, request.node.name.replace("_", "-")[:100])
+    wood = create(client, request.node.name.replace("_", "-").replace("[", "-").rstrip("]")[:100])
     wood.add(*({"id": f"tree{n}", "text": "which tree is tall " + f"word{n} " * n} for n in range(1, COUNT + 1)))
     return wood
 
@@ -140,3 +140,49 @@ def test_an_updated_document_keeps_its_place(wood: CollectionClient) -> None:
     clicked(wood, ids[-2], "ada", "bob", "carl")
     wood.add(*({"id": one, "text": "another text about a tree"} for one in ids[-2:]))
     assert wood.ids(QUERY, limit=COUNT)[:2] == [ids[-1], ids[-2]]
+
+
+@pytest.mark.parametrize("judged", [QUERY, f"{QUERY}?"], ids=["plain", "question"])
+def test_punctuation_around_words_changes_nothing(wood: CollectionClient, judged: str) -> None:
+    others = (QUERY, f"{QUERY}?", f'"{QUERY}"', f"{QUERY}.", f"{QUERY} ?")
+    last = wood.ids(QUERY, limit=COUNT)[-1]
+    before = [wood.ranking(one) for one in others]
+    wood.judge(judged, last, 4)
+    assert [wood.ids(one)[0] for one in others] == [last] * len(others)
+    wood.judge(f"{QUERY}!", last, 0, rater="bob")
+    assert all(wood.ids(one)[0] != last for one in others), "the mean of all spellings"
+    wood.judge(f"{QUERY}!", last, None, rater="bob")
+    wood.act(last, "thumbs_down", user_query=f"{QUERY}!", client_id="carl")
+    assert all(wood.ids(one)[0] != last for one in others), "a dislike undoes it"
+    wood.post("events/delete", {"client_id": "carl"})
+    wood.judge(judged, last, None)
+    assert [wood.ranking(one) for one in others] == before
+
+
+def test_feedback_on_the_corrected_words_is_obeyed(wood: CollectionClient) -> None:
+    typed = "which treee is tall"
+    answer = wood.search(typed, limit=COUNT)
+    assert answer["corrections"] == [{"from": "treee", "to": "tree"}]
+    last = answer["hits"][-1]["id"]
+    before = wood.ranking(typed)
+    wood.judge(QUERY, last, 4)
+    assert wood.ids(typed)[0] == last
+    assert wood.search(typed, typos=False)["hits"][0]["id"] != last
+    wood.judge(QUERY, last, None)
+    wood.judge(typed, last, 4)
+    assert wood.ids(typed)[0] == last
+    wood.judge(typed, last, None)
+    assert wood.ranking(typed) == before
+    wood.judge(QUERY, last, 4)
+    assert wood.ids(f"{typed} -word2", operators=True)[0] != last, "the words that it excludes are other words"
+
+
+def test_a_corrected_query_is_near_the_past_queries_of_both_texts(wood: CollectionClient) -> None:
+    answer = wood.search("which treee is tall", limit=COUNT)
+    last = answer["hits"][-1]["id"]
+    wood.judge(PARAPHRASE, last, 4)
+    (typed,) = (hit for hit in wood.search("which treee is tall", limit=COUNT)["hits"] if hit["id"] == last)
+    (right,) = (hit for hit in wood.search(QUERY, limit=COUNT)["hits"] if hit["id"] == last)
+    (before,) = (hit for hit in answer["hits"] if hit["id"] == last)
+    assert typed["logit"] - before["logit"] > 1
+    assert typed["position"] == right["position"] < before["position"]

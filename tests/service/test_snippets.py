@@ -162,3 +162,23 @@ def test_of_a_very_long_mark_only_the_part_that_can_be_shown_is_read(monkeypatch
     text = "东京大学成立于一八七七年" * 1000
     assert snippet(text, [(0, len(text))], (0, len(text)), 100)["highlights"] == [{"start": 0, "end": 100}]
     assert read == [100]
+
+
+@pytest.mark.parametrize(
+    "filler", ["The cat and the dog saw the bird. ", "x" * 400 + " "], ids=["frequent words", "far"]
+)
+def test_words_of_the_passage_are_found_after_many_marks_and_far_behind_in_a_text(filler: str) -> None:
+    answer = "Grumman was announced as the LEM contractor."
+    text = filler * 60 + answer + " " + filler * 60
+    marker = Highlighter("english").for_terms({"text": frozenset({"the", "lem", "contractor"})})
+    spans = [(one["start"], one["end"]) for one in marker({"text": text})]
+    start = text.index(answer)
+    best = (start, start + len(answer))
+    near = marker.near_passage(text, spans, best, 100)
+    found = snippet(text, near, best, 100)
+    assert "LEM contractor" in found["text"]
+    marked = [found["text"][one["start"] : one["end"]] for one in found["highlights"]]
+    assert {"LEM", "contractor"} <= set(marked)
+    assert near[: len(spans)] == spans
+    assert list(near) == sorted(set(near)), "in reading order, none twice"
+    assert marker.near_passage(text, [], (0, 9), 100) == []

@@ -20,7 +20,7 @@ from index.words.reading_options import EXACTLY
 from tests.index.fixtures import ENCODER, arrays_of, random_vectors, remembered, vector_of, written
 
 WORDS = ("copy", "folder", "list", "sort", "merge", "path", "file", "read")
-QUERIES = ("copy a folder", "sort list", "read file path", "merge", "nothing")
+QUERIES = ("copy a folder", "sort list", "read file path", "merge", "nothing", "paths?", "(paths)")
 
 
 class Pair:
@@ -74,6 +74,7 @@ def assert_same(mirrored: Generation | None, generation: Generation) -> None:
         assert near(mirrored, query) == near(generation, query)
         for found, expected in zip(mirrored.memory.exact_of(query), generation.memory.exact_of(query), strict=True):
             np.testing.assert_array_equal(found, expected)
+        assert mirrored.memory.same_words(query) == generation.memory.same_words(query)
     assert mirrored.memory.count == generation.memory.count
     found, known = mirrored.words.vocabulary, generation.words.vocabulary
     assert [found.term_count(word) for word in WORDS] == [known.term_count(word) for word in WORDS]

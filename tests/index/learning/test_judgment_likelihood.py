@@ -85,7 +85,9 @@ def test_the_scale_of_the_logits_on_a_query_does_not_matter() -> None:
 
 
 @pytest.mark.parametrize("shape", [np.sqrt, np.log1p, np.square])
-def test_other_distances_in_the_same_order_are_no_better_and_no_worse(shape: Callable[[np.ndarray], np.ndarray]) -> None:
+def test_other_distances_in_the_same_order_are_no_better_and_no_worse(
+    shape: Callable[[np.ndarray], np.ndarray],
+) -> None:
     """The distances of a head are not those that draw the judgments, but a monotone function of them."""
     noisy, right, qrels = drawn(200, 1.0)
     shaped = {key: replace(one, logits=-shape(one.logits[0] - one.logits)) for key, one in right.items()}

@@ -24,6 +24,25 @@ def acted(number: int, grade: float, client: str | None, moment: int = 0) -> Con
     return Confirmation(number, 1, "q", VECTOR, grade, None if client is None else f"client {client}", moment)
 
 
+def test_ratings_of_all_spellings_count_for_each() -> None:
+    memory = Confirmations(DecayClock(0, None), Bounds())
+    asked = rated(1, 4, "tea?")
+    assert memory.change([rated(2, 4, "tea"), asked]) == {"tea", "tea?"}
+    assert exact_of(memory) == {"tea": 4.0, "tea?": 4.0}
+    assert memory.change([rated(3, 0, '"tea"')]) == {"tea", "tea?", '"tea"'}
+    assert exact_of(memory) == {"tea": 0.0, "tea?": 0.0}, "the mean of 4, 4 and 0"
+    assert memory.change([], [3]) == {"tea", "tea?", '"tea"'}
+    assert memory.change([], [1]) == {"tea", "tea?"}
+    assert exact_of(memory) == {"tea": 4.0}
+    assert memory.change([replace(asked, row=2)]) == {"tea", "tea?"}
+    assert exact_of(memory) == {"tea": 4.0, "tea?": 4.0}, "of another document"
+
+
+def exact_of(memory: Confirmations) -> dict[str, float]:
+    """Return query key -> the exact rating of its only memory key."""
+    return {key: one.exact for key, keys in memory.keys().items() for one in keys}
+
+
 def clicks_of(*clients: str) -> list[Confirmation]:
     return [acted(number, 1.0, client) for number, client in enumerate(clients, 1)]
 

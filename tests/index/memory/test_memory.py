@@ -47,6 +47,28 @@ def test_near_past_queries_are_found_with_their_keys_and_cosines() -> None:
     assert found(Memory.of([], 3), X) == []
 
 
+def test_past_queries_with_the_same_words_and_other_punctuation_are_found() -> None:
+    memory = Memory.of([key("tea", 1), key("tea?", 2, Y), key('"tea"', 3, Z), key("tee", 4)], 3)
+    for one in ("tea", "tea?", "tea!"):
+        assert memory.same_words(one) == {"tea", "tea?", '"tea"'}
+    assert memory.same_words("teas") == frozenset()
+    assert memory.same_words("tee.", "tea") == {"tea", "tea?", '"tea"', "tee"}
+    later = memory.changed({"tea?": []})
+    assert later.same_words("tea") == {"tea", '"tea"'}
+    assert later.changed({'"tea"': [], "tea": []}).same_words("tea!") == frozenset()
+    assert memory.same_words("tea") == {"tea", "tea?", '"tea"'}
+    assert found(memory, X, excluded_query="tea!") == [("tee", 4)]
+    keys, _ = memory.near(unit(1, 1, 1), 0.5)
+    assert [memory.query_key_of(int(one)) for one in keys[memory.of_query(keys, "tea.")]] == ['"tea"', "tea", "tea?"]
+
+
+def test_a_past_query_near_one_of_two_vectors_has_the_larger_cosine() -> None:
+    memory = Memory.of([key("a", 1), key("b", 2, Y), key("c", 3, unit(1, 1, 0)), key("d", 4, Z)], 3)
+    keys, cosines = memory.near(X, 0.5, None, unit(1, 1, 0))
+    assert [memory.query_key_of(int(one)) for one in keys] == ["a", "b", "c"]
+    assert cosines.tolist() == pytest.approx([1.0, 0.5**0.5, 1.0])
+
+
 def test_a_change_affects_only_the_query_keys_that_it_names() -> None:
     memory = Memory.of([key("a", 1), key("b", 1, Y), key("c", 1, Z)], 3)
     later = memory.changed({"a": [key("a", 1, weight=0.75, count=3), key("a", 9)], "c": []})

@@ -4,7 +4,7 @@ import unicodedata
 
 import pytest
 
-from index.memory.query_key import as_query_key, renewed_query_key
+from index.memory.query_key import anonymous_key, as_query_key, bare_key, renewed_query_key
 
 
 @pytest.mark.parametrize(
@@ -33,3 +33,28 @@ def test_a_key_is_its_own_key(text: str, key: str) -> None:
 
 def test_other_letters_and_accents_are_part_of_the_key() -> None:
     assert len({as_query_key(one) for one in ("kız", "kiz", "köz", "koz", "می\u200cخواهم", "می خواهم")}) == 6
+
+
+@pytest.mark.parametrize(
+    ("spellings", "bare"),
+    [
+        (
+            ["reset my password?", '"reset my password"', "«reset my password».", "reset, my (password)!"],
+            "reset my password",
+        ),
+        (["c++", "c++?"], "c++"),
+        ([".net", ".net."], ".net"),
+        (["node.js", "node.js;"], "node.js"),
+        (["what's new?", "“what's new”"], "what's new"),
+        (["red -shoe"], "red -shoe"),
+        (["密码重置？", "密码重置。", "密码重置"], "密码重置"),
+        (["?!"], "?!"),
+        (["¿dónde está?"], "dónde está"),
+    ],
+)
+def test_punctuation_around_words_is_not_part_of_the_bare_key(spellings: list[str], bare: str) -> None:
+    assert [bare_key(as_query_key(one)) for one in spellings] == [bare] * len(spellings)
+
+
+def test_the_bare_key_of_an_anonymous_key_is_itself() -> None:
+    assert bare_key(anonymous_key("tea?", "(one).")) == anonymous_key("tea?", "(one).")
