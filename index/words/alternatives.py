@@ -12,12 +12,13 @@ from typing import NamedTuple
 from index.words.compounds import Compound, compounds, parts, parts_of_unknown, parts_within
 from index.words.declared_synonyms import has_synonym, known_count
 from index.words.inflections import is_regular_form
+from index.words.near_words import Near
 from index.words.postings import Counted
 from index.words.query_words import Source
 from index.words.reading_options import ReadingOptions
 from index.words.spaces import Spaces
 from index.words.tokens import is_unspaced, spaced
-from index.words.vocabulary import Vocabulary
+from index.words.vocabulary import Vocabulary, is_frequent
 from index.words.word import Substitute, Word
 
 MAX_COMPLETIONS = 64
@@ -39,6 +40,8 @@ POSSIBLE_COMPOUND_FACTOR = 0.4
 """Factor of a compound whose other part is no word of the collection."""
 PART_WITHIN_FACTOR = POSSIBLE_COMPOUND_FACTOR / 2
 """Factor of the parts of a word that a reader may not see, beside the word."""
+LEAST_MISTYPED = 4
+"""Least letters of a word in many documents that replaces a word with another first letter."""
 RARE_CORRECTION = 0.1
 """Least count of a correction, as a share of the count of the most frequent correction with as many edits."""
 
@@ -226,7 +229,7 @@ def _corrections(
     near = vocabulary.near(word.folded, edits)
     if unfinished and not (near and near[0][0] == 1):
         near = vocabulary.near_prefix(word.folded, edits) or near
-    near = [one for one in near if one[1].isalpha()]
+    near = [one for one in near if one[1].isalpha() and not _is_other_word(word.folded, one, vocabulary)]
     if not near:
         return [], ""
     fewest, best, count = near[0]
@@ -234,6 +237,21 @@ def _corrections(
     factor = CORRECTION_FACTORS[max(1, fewest)]
     kept = counted[:MAX_CORRECTIONS]
     return _substitutes(position, kept, None, factor, Source.CORRECTED, vocabulary), best
+
+
+def _is_other_word(typed: str, near: Near, vocabulary: Vocabulary) -> bool:
+    """Return whether a near word is rather another word than what was meant: `aus` in place of `Haus`.
+
+    It is short and in many documents, and begins with another letter, which people rarely mistype.
+    """
+    _, other, count = near
+    swapped = typed[:2] == other[:2][::-1]
+    return (
+        is_frequent(count, vocabulary.documents)
+        and len(other) < LEAST_MISTYPED
+        and other[:1] != typed[:1]
+        and not swapped
+    )
 
 
 def _compound_words(position: int, word: Word, options: ReadingOptions, vocabulary: Vocabulary) -> list[Substitute]:

@@ -1,18 +1,20 @@
 """The operators of a query: `"exact phrase"`, `-word`, `-"phrase"`, `field:value` and `field:"two words"`.
 
 Everything else is plain text. A quotation mark without its partner, a dash inside a word or before a space, and a field
-that filters may not use are plain text too, so that every text is a valid query.
+that filters may not use are plain text too, so that every text is a valid query. Quotation marks may be typographic
+ones, as phones type them: “exact phrase”, „exact phrase“, «exact phrase».
 """
 
 import re
 from collections.abc import Collection
 from dataclasses import dataclass
 
+QUOTES = '"“”„‟«»'
 OPERATOR = re.compile(
-    r"""(?<!\S)(?:
-        (?P<minus>-)?"(?P<phrase>[^"]*)"
-      | -(?P<word>[^\s"-][^\s"]*)
-      | (?P<field>[^\s":]+):(?:"(?P<quoted>[^"]*)"|(?P<value>[^\s"]+))
+    rf"""(?<!\S)(?:
+        (?P<minus>-)?[{QUOTES}](?P<phrase>[^{QUOTES}]*)[{QUOTES}]
+      | -(?P<word>[^\s{QUOTES}-][^\s{QUOTES}]*)
+      | (?P<field>[^\s{QUOTES}:]+):(?:[{QUOTES}](?P<quoted>[^{QUOTES}]*)[{QUOTES}]|(?P<value>[^\s{QUOTES}]+))
     )(?!\S)""",
     re.VERBOSE,
 )

@@ -15,7 +15,7 @@ from index.words.inflections import is_regular_form
 from index.words.query_words import Source
 from index.words.reading_options import ReadingOptions, folded
 from index.words.tokens import is_unspaced
-from index.words.vocabulary import Vocabulary
+from index.words.vocabulary import Vocabulary, is_frequent
 from index.words.word import Substitute, Word
 
 LEAST_LETTERS, MOST_LETTERS = 4, 32
@@ -30,10 +30,6 @@ JOINED_FACTOR = 0.9
 """How much the joined form of words counts beside the words."""
 KNOWN_CODE_FACTOR = 0.75
 """The same for a code of known pieces, such as `16 gb`, of which other documents have the pieces."""
-FREQUENT_SHARE = 0.1
-"""A word in a larger share of the documents is frequent. Frequent words are not joined with other known words."""
-LEAST_FREQUENT = 2
-"""A word in at most so many documents is not frequent, also where there are few documents."""
 
 
 UNIT = re.compile(r"\d+[^\W\d_]+")
@@ -55,7 +51,7 @@ class Spaces:
 
 
 def with_spaces(text: str, words: Sequence[Word], options: ReadingOptions, vocabulary: Vocabulary) -> Spaces:
-    """Return the words of a query with other spaces. A word with a correction by one edit is not split."""
+    """Return the words of a query with other spaces. A word with another correction by one edit is not split."""
     made: list[Word] = []
     respelled: dict[int, tuple[int, str]] = {}
     for word in words:
@@ -77,7 +73,8 @@ def joined_forms(text: str) -> list[str]:
 def _parts(text: str, word: Word, known: int, options: ReadingOptions, vocabulary: Vocabulary) -> list[Word]:
     """Return the two words that an unknown word consists of.
 
-    Nothing if it is one edit from a known word, or if documents have its synonym.
+    Nothing if documents have its synonym, or if it is one edit from a known word: but if that is one of the two, and
+    neither is frequent, the two leave no letter out. `usbc` is `usb c` and not `usb`.
 
     known: the number of documents with the word. A number with a unit that documents write in one word is split too,
     if they write it in two words as often.
@@ -95,11 +92,13 @@ def _parts(text: str, word: Word, known: int, options: ReadingOptions, vocabular
         return []
     if typed.isalpha() and has_synonym(typed, options, vocabulary):
         return []
-    if typed.isalpha() and len(typed) >= options.one_edit and vocabulary.near(typed, 1):
-        return []
     best = max(_splits(typed, bool(known), vocabulary), default=None)
     if best is None or best[0] < known:
         return []
+    if typed.isalpha() and len(typed) >= options.one_edit:
+        near = {other for _, other, _ in vocabulary.near(typed, 1)}
+        if near and (near.isdisjoint(best[2:]) or any(map(vocabulary.is_frequent, best[2:]))):
+            return []
     terms = [vocabulary.stems(part) for part in best[2:]]
     if any(len(of) != 1 for of in terms):
         return []
@@ -187,7 +186,7 @@ def _are_joined(words: Sequence[Word], counts: Sequence[int], joined: int, docum
     joined if it begins with a digit or no piece of letters is frequent: `16 gb` and `2 in 1`, but not `a 4`.
     """
     of_letters = [count for word, count in zip(words, counts, strict=True) if word.folded.isalpha()]
-    none_frequent = max(of_letters, default=0) <= max(LEAST_FREQUENT, FREQUENT_SHARE * documents)
+    none_frequent = not is_frequent(max(of_letters, default=0), documents)
     if len(of_letters) == len(words):
         return min(counts) < joined and none_frequent
     return words[0].folded[0].isdigit() or none_frequent

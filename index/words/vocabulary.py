@@ -14,6 +14,10 @@ from index.words.analyzers import Analyzer
 from index.words.near_words import Near, WordsByLength
 from index.words.postings import Counted
 
+FREQUENT_SHARE = 0.1
+"""A word in a larger share of the documents is frequent. Frequent words are not joined with other known words."""
+LEAST_FREQUENT = 2
+"""A word in at most so many documents is not frequent, also where there are few documents."""
 CACHED_PREFIXES = 256
 MOST_WORDS_OF_READER = 20_000
 """Words that a view of one reader keeps for all prefixes together (`Vocabulary.apart`): there are many readers."""
@@ -121,6 +125,10 @@ class Vocabulary:
         self._postings.learn([("surface", word) for word in words])
         return [self.count(word) for word in words]
 
+    def is_frequent(self, word: str) -> bool:
+        """Return whether a word of the vocabulary is in many documents."""
+        return is_frequent(self.count(word), self.documents)
+
     def count_together(self, first: str, second: str) -> int:
         """Return the number of documents with both words of the vocabulary, wherever they stand."""
         return self._frequency("surface", f"{first} {second}")
@@ -155,6 +163,11 @@ class Vocabulary:
         """
         near = self._by_length(prefix[:1]).near_prefix(prefix, edits)
         return sorted(near, key=lambda one: (one[0], -one[2], one[1]))
+
+
+def is_frequent(count: int, documents: int) -> bool:
+    """Return whether a word in `count` of the documents is frequent."""
+    return count > max(LEAST_FREQUENT, FREQUENT_SHARE * documents)
 
 
 def _cached(most: int | None, found: Callable[[str], Sequence[Counted]]) -> Callable[[str], Sequence[Counted]]:

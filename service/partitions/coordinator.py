@@ -178,7 +178,7 @@ class Coordinator:
             query = Query(EVERYTHING, unread, Mode(request.mode), candidate_count(request))
             search = PartSearch(wanted, serving.version, request, caller, parsed, query)
             return Prepared(search, serving, None, words)
-        query, reading = self._query(state, without_leaks(request, caller), caller, parsed.text, words)
+        query, reading = self._query(state, without_leaks(request, caller), caller, parsed, words)
         rules: list[Rule] = []
         if len(state.rules):
             rules = state.rules.matching((query.text, reading.text), query.vector, now())
@@ -189,9 +189,10 @@ class Coordinator:
         return Prepared(search, serving, reading, words, rules)
 
     def _query(
-        self, state: ServedCollection, request: SearchIn, caller: Caller, text: str, words: CollectionWords
+        self, state: ServedCollection, request: SearchIn, caller: Caller, parsed: ParsedQuery, words: CollectionWords
     ) -> tuple[Query, Reading]:
-        reading, statistics = words.read(text, reading_options(state.reading, request, caller))
+        text = parsed.text
+        reading, statistics = words.read(text, reading_options(state.reading, request, caller, parsed))
         mode, unread = Mode(request.mode), np.zeros(state.dim, np.float32)
         count = candidate_count(request, reading)
         query = Query(text, unread, mode, count, typed=request.q, read=reading, statistics=statistics, encoded=False)

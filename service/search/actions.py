@@ -14,7 +14,7 @@ from index.ranking.retrieval import UNFINISHED_CANDIDATES, Mode, Query, with_vec
 from index.ranking.search import Ranking, browse, pooled_value, search
 from index.records import Ints, Mask
 from index.words.query_syntax import ParsedQuery, parse_query
-from index.words.reading_options import ReadingOptions
+from index.words.reading_options import ReadingOptions, folded
 from index.words.word_search import Reading
 from service.http.access import OWNER, Caller
 from service.runtime.candidate_steps import stepped
@@ -117,7 +117,7 @@ def _find(
     allowed = allowed_documents(runtime, state, generation, request.filter, parsed, caller.condition)
     state.require_encoder(runtime.encoder)
     stopwatch.lap("filter")
-    query, reading = _query(runtime, state, generation, without_leaks(request, caller), caller, parsed.text, allowed)
+    query, reading = _query(runtime, state, generation, without_leaks(request, caller), caller, parsed, allowed)
     everything = reading is None
     query = in_context(runtime.database, state, generation, query, serving.head, request.context, caller.condition)
     query, pins = pinning.apply_rules(runtime.database, state, generation, query, reading, bool(request.sort))
@@ -173,14 +173,14 @@ def _query(
     generation: Generation,
     request: SearchIn,
     caller: Caller,
-    text: str,
+    parsed: ParsedQuery,
     allowed: Mask | None,
 ) -> tuple[Query, Reading | None]:
     """Return the query and its reading; a query for everything has none, and is not encoded."""
-    mode, unread = Mode(request.mode), np.zeros(generation.dim, np.float32)
+    text, mode, unread = parsed.text, Mode(request.mode), np.zeros(generation.dim, np.float32)
     if text.strip() in ("", EVERYTHING):
         return Query(EVERYTHING, unread, mode, candidate_count(request), allowed), None
-    options = reading_options(generation.reading, request, caller)
+    options = reading_options(generation.reading, request, caller, parsed)
     reading = generation.words.read(text, options)
     count = candidate_count(request, reading)
     query = Query(text, unread, mode, count, allowed, reading=options, typed=request.q, encoded=False)
@@ -210,8 +210,16 @@ def reads_vector(state: ServedCollection, request: SearchIn) -> bool:
     return request.mode != "words" or request.snippet or request.answer or state.rules.has_near
 
 
-def reading_options(of_collection: ReadingOptions, request: SearchIn, caller: Caller) -> ReadingOptions:
-    """Return how the query of a search is read in a collection that reads queries in this way."""
+def reading_options(
+    of_collection: ReadingOptions, request: SearchIn, caller: Caller, parsed: ParsedQuery
+) -> ReadingOptions:
+    """Return how the query of a search is read in a collection that reads queries in this way.
+
+    The words of its phrases are not corrected: documents must have them as they are.
+    """
+    if parsed.phrases:
+        exactly = of_collection.uncorrected.union(*(folded(one).split() for one in parsed.phrases))
+        of_collection = replace(of_collection, uncorrected=exactly)
     typos = of_collection.typos if request.typos is None else request.typos
     prefix = request.prefix == "last"
     if (typos, prefix, caller.filter) == (of_collection.typos, of_collection.prefix, of_collection.reader):

@@ -109,3 +109,20 @@ def test_facets_and_sorting_count_a_synonym_of_several_words_as_a_phrase(shop: C
     shop.client.put(f"{path}/screen", json={"words": ["tv", "screen"]}).raise_for_status()
     answer = shop.search("tv", mode="words", sort=["price:asc"])
     assert [hit["id"] for hit in answer["hits"]] == ["door", "order", "set", "flat"]  # `screen` alone is a synonym too
+
+
+def test_the_words_of_a_phrase_are_not_corrected(shop: CollectionClient) -> None:
+    answer = shop.search('"steel bleu" kettel', operators=True, mode="words")
+    assert answer["corrections"] == [{"from": "kettel", "to": "kettle"}]
+    assert answer["hits"] == []
+    assert {"from": "bleu", "to": "blue"} in shop.search("steel bleu", operators=True, mode="words")["corrections"]
+
+
+def test_phrases_may_have_typographic_quotation_marks(shop: CollectionClient) -> None:
+    assert (
+        found(shop, "“steel blue”")
+        == found(shop, "„steel blue“")
+        == found(shop, "«\u00a0steel blue\u00a0»")
+        == {"kettle"}
+    )
+    assert found(shop, "kettle -“steel blue”") == set()

@@ -246,3 +246,14 @@ def test_words_are_folded_as_the_vocabulary_writes_them() -> None:
 def test_a_reading_is_cached_by_text_and_options(words: WordSearcher) -> None:
     assert words.read("pyhton", TYPOS) is words.read("pyhton", TYPOS)
     assert words.read("pyhton", TYPOS) is not words.read("pyhton", EXACTLY)
+
+
+@pytest.mark.parametrize(("documents", "corrections"), [(2, (("haus", "aus"),)), (5, ())])
+def test_a_short_frequent_word_with_another_first_letter_is_no_correction(
+    tmp_path: Path, documents: int, corrections: tuple[tuple[str, str], ...]
+) -> None:
+    index = WordIndex(tmp_path, "none")
+    index.replace(range(10), [f"Tasche {'aus' if n < documents else 'und'} Stoff {n}" for n in range(10)])
+    words = index.commit()
+    assert words.read("haus", TYPOS).corrections == corrections
+    assert words.read("auss", TYPOS).corrections == (("auss", "aus"),), "the same first letter"

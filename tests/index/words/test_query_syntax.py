@@ -15,6 +15,12 @@ FIELDS = ("lang", "year")
         ("copy a folder", ParsedQuery("copy a folder")),
         ('copy "a folder" now', ParsedQuery("copy a folder now", ("a folder",))),
         ('a "folder"', ParsedQuery("a folder ", ("folder",))),
+        ("copy “a folder” now", ParsedQuery("copy a folder now", ("a folder",))),
+        (
+            "„iphone 15“ -«mini 15» lang:“pt br”",
+            ParsedQuery("iphone 15 ", ("iphone 15",), ("mini 15",), (("lang", "pt br"),)),
+        ),
+        ("«\u00a0iphone\u00a0»", ParsedQuery("iphone ", ("iphone",))),
         ("copy -windows", ParsedQuery("copy ", (), ("windows",))),
         ('copy -"on windows"', ParsedQuery("copy ", (), ("on windows",))),
         ("copy lang:de", ParsedQuery("copy ", (), (), (("lang", "de"),))),
@@ -28,7 +34,20 @@ def test_operators_are_taken_out_of_the_text(text: str, expected: ParsedQuery) -
 
 @pytest.mark.parametrize(
     "text",
-    ["rm - rf", "e-mail", 'an "open quote', "std::vector", "http://host", "unknown:field", "a -", "--", 'a"b"c', ":x"],
+    [
+        "rm - rf",
+        "e-mail",
+        'an "open quote',
+        "std::vector",
+        "http://host",
+        "unknown:field",
+        "a -",
+        "--",
+        'a"b"c',
+        ":x",
+        "a “b",
+        "24” screen",
+    ],
 )
 def test_everything_else_is_plain_text(text: str) -> None:
     parsed = parse_query(text, FIELDS)

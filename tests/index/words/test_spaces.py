@@ -128,8 +128,10 @@ def test_a_word_with_a_synonym_is_not_split(words: WordSearcher) -> None:
     assert words.read("carwash", absent).corrections == (("carwash", "car wash"),)
 
 
-def test_a_correction_by_one_edit_comes_before_two_words(words: WordSearcher) -> None:
-    assert words.read("email", TYPOS).corrections == (("email", "mail"),)
+def test_two_words_come_before_a_correction_by_one_edit_that_is_one_of_them(words: WordSearcher) -> None:
+    assert words.read("email", TYPOS).corrections == (("email", "e mail"),)
+    assert words.read("acar", TYPOS).corrections == (("acar", "car"),), "a frequent word says nothing"
+    assert words.read("acoss", TYPOS).corrections == (("acoss", "across"),)
 
 
 @pytest.mark.parametrize("typed", ["coaxialcable", "works tation", "wrt 54gl"])
