@@ -43,10 +43,13 @@ class Comparison:
     """Queries whose measure differs. With m of them no randomisation test reaches p below 2^(1 - m)."""
     gained: float = math.inf
     """The mean of max(0, difference) over all queries."""
+    subtracted: float = 0.0
+    """What `lowered` has subtracted from b and all differences."""
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the fields as JSON values, without `gained`."""
-        return {name: value for name, value in asdict(self).items() if name != "gained"}
+        """Return the fields as JSON values, without `gained`, and `subtracted` only where it is not 0."""
+        found = {name: value for name, value in asdict(self).items() if name not in ("gained", "subtracted")}
+        return found | ({"subtracted": self.subtracted} if self.subtracted else {})
 
     @property
     def ratio(self) -> float:
@@ -63,7 +66,8 @@ class Comparison:
         by = min(by, self.gained)
         difference, low, high = self.difference - by, self.low - by, self.high - by
         p_value = _p_value(difference, (high - low) / 2, self.queries)
-        return replace(self, b=self.b - by, difference=difference, low=low, high=high, p_value=p_value)
+        lower = replace(self, b=self.b - by, difference=difference, low=low, high=high, p_value=p_value)
+        return replace(lower, subtracted=self.subtracted + by)
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """`evaluate`: measures models on judgments."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -55,8 +55,11 @@ def version_numbers(versions: str | None) -> list[int]:
 
 
 def read_qrels(path: Path, queries: Path | None) -> tuple[dict[str, dict[str, Any]], list[dict[str, Any]]]:
-    """Return query text -> document id -> grade, and the lines or items of the file that are not judgments."""
-    qrels: dict[str, dict[str, Any]] = {}
+    """Return query text -> document id -> grade, and the lines or items of the file that are not judgments.
+
+    The grade of several raters is the mean of the last rating of each, rounded; of a positive mean it is at least 1.
+    """
+    ratings: dict[str, dict[str, dict[Any, Any]]] = {}
     faults = []
     notes: list[str] = []
     found, unit = open_judgments(path, None, queries, None, notes)
@@ -67,8 +70,23 @@ def read_qrels(path: Path, queries: Path | None) -> tuple[dict[str, dict[str, An
             faults.append({unit: record.number, "code": record.code, "detail": record.detail})
         else:
             query, document, grade = (record.value.get(name) for name in ("query", "document_id", "rating"))
-            qrels.setdefault(str(query), {})[str(document)] = grade
+            ratings.setdefault(str(query), {}).setdefault(str(document), {})[record.value.get("rater", "")] = grade
+    qrels = {
+        query: {document: _mean(list(by_rater.values())) for document, by_rater in documents.items()}
+        for query, documents in ratings.items()
+    }
+    without = sum(not any(isinstance(grade, int) and grade > 0 for grade in of.values()) for of in qrels.values())
+    if without:
+        show.notice(f"{without} queries have no relevant document, and are not measured")
     return qrels, faults
+
+
+def _mean(ratings: Sequence[Any]) -> Any:
+    """Return the mean of ratings as a grade; of a single rating, and of values that are no numbers, the last."""
+    if len(ratings) == 1 or not all(isinstance(one, int | float) for one in ratings):
+        return ratings[-1]
+    mean = sum(ratings) / len(ratings)
+    return max(1, round(mean)) if mean > 0 else 0
 
 
 def show_evaluation(result: Mapping[str, Any]) -> None:

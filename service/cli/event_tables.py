@@ -157,7 +157,7 @@ def read_ratings(path: Path, layout: Layout) -> Found:
         if isinstance(row, Fault) or "rating" not in row:
             continue
         rating = row["rating"]
-        value = float(rating) if rating.replace(".", "", 1).isdigit() else rating
+        value = float(rating) if rating.replace(".", "", 1).isdecimal() else rating
         if isinstance(value, float) and value.is_integer():
             value = int(value)
         judgment = {"query": row["query"], "document_id": row["document"], "rating": value}

@@ -3,12 +3,13 @@
 import re
 from collections.abc import Iterable
 from enum import StrEnum
+from io import TextIOWrapper
 from pathlib import Path
 
 import orjson
 
 from service.cli.failures import USAGE, Failure
-from service.cli.records import BOM, Fault, Found, Record, read_objects
+from service.cli.records import BOM, Fault, Found, Record, opened, read_objects
 
 
 class JudgmentFormat(StrEnum):
@@ -41,7 +42,7 @@ def guess_judgment_format(path: Path) -> JudgmentFormat:
 
 def first_line(path: Path) -> bytes:
     """Return the first line of a file that is not blank, empty for a file without one."""
-    with path.open("rb") as file:
+    with opened(path) as file:
         return next((line for line in file if line.removeprefix(BOM).strip()), b"").removeprefix(BOM)
 
 
@@ -61,7 +62,7 @@ def read_graded(path: Path, kind: JudgmentFormat, queries: dict[str, str]) -> Fo
 
 def open_lines(path: Path) -> Iterable[str]:
     """Yield lines. Bytes that are not UTF-8 become lone surrogates."""
-    with path.open(encoding="utf-8-sig", errors="surrogateescape") as file:
+    with opened(path) as stream, TextIOWrapper(stream, encoding="utf-8-sig", errors="surrogateescape") as file:
         yield from file
 
 
@@ -91,7 +92,9 @@ def read_queries(path: Path) -> tuple[dict[str, str], list[Fault]]:
     """Return id -> text from lines of JSON with _id and text, or of id TAB text; and the lines in neither format."""
     texts: dict[str, str] = {}
     faults = []
-    for number, line in enumerate(path.read_bytes().removeprefix(BOM).splitlines(), 1):
+    with opened(path) as stream:
+        content = stream.read().removeprefix(BOM)
+    for number, line in enumerate(content.splitlines(), 1):
         if not line.strip():
             continue
         try:

@@ -37,7 +37,7 @@ def queries(
     if json_out:
         show.data(report)
     elif report["total"] is None:
-        show.line(f"no logged searches since {report['since']}")
+        show.line(f"no logged searches since {report['since']}; imported lists are no searches of this service")
     else:
         show.line(f"{report['distinct']} queries since {report['since']}")
         models = [("all", report["total"]), *((f"model {one['version']}", one) for one in report["models"])]

@@ -1,7 +1,10 @@
 """Reads JSON files record by record. `service.documents.reading` has the readers and says how records are numbered."""
 
 import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO
 
 from service.cli.failures import ERROR, Failure
 from service.cli.sources.formats import format_of_name
@@ -19,19 +22,26 @@ from service.documents.reading import (
     read_lines,
 )
 
-__all__ = ["BOM", "Fault", "Found", "Record", "head_of", "is_table", "read_objects", "unit_of"]
+__all__ = ["BOM", "Fault", "Found", "Record", "head_of", "is_table", "opened", "read_objects", "unit_of"]
 
 HEAD_BYTES = 4096
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[BinaryIO]:
+    """Open a file for reading, also a gzipped one. Raises Failure for damaged gzip, also while it is read."""
+    try:
+        with open_plain(path) as stream:
+            yield stream
+    except (CompressionBomb, EOFError, OSError, zlib.error) as error:
+        raise Failure(ERROR, f"{path.name}: {error}") from error
 
 
 def read_objects(path: Path) -> Found:
     """Yield the objects of a JSON array, or of lines of JSON, also gzipped. Raises Failure for damaged gzip."""
     kind = json_format(head_of(path))
-    try:
-        with open_plain(path) as stream:
-            yield from read_array(stream) if kind is RecordFormat.JSON else read_lines(stream)
-    except (CompressionBomb, EOFError, OSError, zlib.error) as error:
-        raise Failure(ERROR, f"{path.name}: {error}") from error
+    with opened(path) as stream:
+        yield from read_array(stream) if kind is RecordFormat.JSON else read_lines(stream)
 
 
 def unit_of(path: Path) -> Unit:
@@ -49,8 +59,5 @@ def is_table(path: Path) -> bool:
 
 def head_of(path: Path) -> bytes:
     """Return the first bytes of a file, decompressed and in UTF-8. Raises Failure for damaged gzip."""
-    try:
-        with open_plain(path) as stream:
-            return as_utf8(stream).read(HEAD_BYTES)
-    except (EOFError, OSError, zlib.error) as error:
-        raise Failure(ERROR, f"{path.name}: {error}") from error
+    with opened(path) as stream:
+        return as_utf8(stream).read(HEAD_BYTES)

@@ -50,8 +50,10 @@ def recipe(report: Mapping[str, Any]) -> Iterator[str]:
         yield f"context: {context['chosen']}"
     if counts := report.get("held_out_queries"):
         yield f"held-out queries: {counts.get('test', 0)} test, {counts.get('cross_fitted', 0)} cross-fitted"
-    if chosen.get("optimism"):
-        yield f"subtracted for choices on the same queries: {chosen['optimism']:.4f}"
+    held_out = report.get("held_out") or {}
+    lowered = [f"{name} {one['subtracted']:.4f}" for name, one in held_out.items() if one.get("subtracted")]
+    if lowered:
+        yield f"subtracted for choices on the same queries: {', '.join(lowered)}"
 
 
 def preference(effect: Mapping[str, Any]) -> str:

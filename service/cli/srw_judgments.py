@@ -10,9 +10,7 @@ from typing import Any
 
 import orjson
 
-from service.cli.failures import ERROR, Failure
-from service.cli.records import BOM, Fault, Found, Record, head_of
-from service.documents.compression import open_plain
+from service.cli.records import BOM, Fault, Found, Record, head_of, opened
 
 RATINGS = "judgmentRatings"
 MAX_GRADE = 4
@@ -30,12 +28,10 @@ def load_export(path: Path) -> Any:
     if head_of(path).removeprefix(BOM).lstrip()[:1] != b"{":
         return None
     try:
-        with open_plain(path) as stream:
+        with opened(path) as stream:
             content = orjson.loads(stream.read().removeprefix(BOM))
     except orjson.JSONDecodeError:
         return None
-    except (EOFError, OSError) as error:
-        raise Failure(ERROR, f"{path.name}: {error}") from error
     inner = content.get("_source", content) if isinstance(content, dict) else content
     return inner if is_workbench_export(inner) else None
 

@@ -3,7 +3,6 @@
 import hashlib
 import io
 import re
-import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
@@ -13,8 +12,7 @@ from typing import Any
 import orjson
 
 from service.cli.failures import ERROR, Failure, Refused
-from service.cli.records import BOM, Fault, Record
-from service.documents.compression import CompressionBomb, open_plain
+from service.cli.records import BOM, Fault, Record, opened
 from service.documents.reading import as_utf8, read_array, read_lines
 
 MOST_BYTES = 8 * 1024 * 1024
@@ -82,11 +80,8 @@ def _made_id(entry: dict[str, Any]) -> str:
 
 def _records(path: Path) -> tuple[str, Iterator[Record | Fault]]:
     """Return what the numbers of a file count, and its entries. Raises Failure for damaged gzip and a large file."""
-    try:
-        with open_plain(path) as stream:
-            content = as_utf8(stream).read(MOST_BYTES + 1).removeprefix(BOM)
-    except (CompressionBomb, EOFError, OSError, zlib.error) as error:
-        raise Failure(ERROR, f"{path.name}: {error}") from error
+    with opened(path) as stream:
+        content = as_utf8(stream).read(MOST_BYTES + 1).removeprefix(BOM)
     if len(content) > MOST_BYTES:
         raise Failure(ERROR, f"{path.name}: has more than {MOST_BYTES} bytes; import it in parts")
     first = content.lstrip()[:1]

@@ -19,6 +19,7 @@ from pydantic import (
 )
 
 from index.memory.query_key import as_query_key
+from service.feedback.event_times import EARLIEST
 from service.feedback.grades import GRADES
 from service.http.requests import Strict, not_blank
 
@@ -36,8 +37,6 @@ DWELL_SHARES = (0.3, 1.0)
 """Share of the grade up to the first of DWELL_SECONDS, and from the second on; linear in between. A quick return shows
 that the document did not answer the query (Fox et al. 2005; Kim et al. 2014)."""
 MAX_DWELL_SECONDS = 86_400.0
-EARLIEST = 946_684_800
-"""The year 2000 in seconds since 1970: a smaller number is no time of an event, but a mistake."""
 
 Short = Annotated[StrictStr, Field(max_length=512)]
 Text = Annotated[StrictStr, Field(min_length=1, max_length=2048)]

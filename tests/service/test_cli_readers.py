@@ -96,3 +96,16 @@ def test_the_default_file_of_queries_is_next_to_the_folder_of_the_judgments(tmp_
     queries = written(tmp_path / "queries.jsonl", "")
     assert judgment_files.find_queries(judgments, None) == queries
     assert judgment_files.find_queries(judgments, judgments) == judgments
+
+
+def test_gzipped_judgments_and_queries_are_read(tmp_path: Path) -> None:
+    qrels = written(tmp_path / "a.qrels.gz", gzip.compress(b"q1 0 d1 2\n"))
+    assert judgment_files.guess_judgment_format(qrels) is JudgmentFormat.QRELS
+    texts, faults = judgment_files.read_queries(written(tmp_path / "queries.gz", gzip.compress(b"q1\ta folder\n")))
+    assert (texts, faults) == ({"q1": "a folder"}, [])
+    judgment = {"query": "a folder", "document_id": "d1", "rating": 2}
+    assert list(judgment_files.read_judgments(qrels, JudgmentFormat.QRELS, texts)) == [Record(1, judgment)]
+    damaged = written(tmp_path / "b.qrels.gz", gzip.compress(b"q1 0 d1 2\n")[:-10])
+    for read in (judgment_files.guess_judgment_format, judgment_files.read_queries):
+        with pytest.raises(Failure, match=r"b\.qrels\.gz"):
+            read(damaged)

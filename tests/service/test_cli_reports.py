@@ -6,7 +6,7 @@ from service.cli import reports, show
 from service.cli.models import held_out, side_by_side
 
 REPORT = {
-    "held_out": {"nDCG@10": {"b": 0.6, "queries": 30}},
+    "held_out": {"nDCG@10": {"b": 0.6, "queries": 30, "subtracted": 0.0061}, "R@100": {"b": 0.9, "queries": 30}},
     "held_out_queries": {"test": 30, "cross_fitted": 10},
     "recipe": {"recipe": "gates", "epochs": 3, "reading": "naive", "optimism": 0.004, "skipped": ["rank", "full"]},
     "head": {"form": "bilinear", "beta": {"words": 0.25, "phrase": 0.5}, "null": [0.1, 0.2, 0.3], "hop": 0.2},
@@ -37,7 +37,7 @@ def test_a_report_has_a_line_for_each_fact() -> None:
         "preferred on any query: sold 50 over 1 +0.75; brand oak -0.30",
         "context: 0.5",
         "held-out queries: 30 test, 10 cross-fitted",
-        "subtracted for choices on the same queries: 0.0040",
+        "subtracted for choices on the same queries: nDCG@10 0.0061",
     ]
 
 

@@ -105,8 +105,10 @@ function fitFacts(report) {
   if (context?.queries) facts.push(`Context: ${context.chosen || "none, because held-out queries did not improve"}`);
   if (examination) facts.push(`Estimate of position bias: ${examination.method}`);
   if (queries) facts.push(`Held-out queries: ${queries.test} test, ${queries.cross_fitted} cross-fitted`);
-  if (recipe?.optimism) {
-    facts.push(`Subtracted for choices on the same queries: ${number(recipe.optimism)}`);
+  const lowered = Object.entries(report.held_out ?? {}).filter(([, one]) => one.subtracted);
+  if (lowered.length) {
+    const amounts = lowered.map(([measure, one]) => `${measure} ${number(one.subtracted)}`);
+    facts.push(`Subtracted for choices on the same queries: ${amounts.join(", ")}`);
   }
   if (recipe?.skipped?.length) facts.push(`Recipes skipped because of the budget: ${recipe.skipped.join("; ")}`);
   if (seconds !== undefined) facts.push(`Trained in ${seconds.toFixed(1)} s`);

@@ -245,6 +245,9 @@ def test_an_overestimate_is_at_most_the_gain_of_the_queries_that_gained() -> Non
     before, after = named(0.0, 0.1, 0.0), named(0.3, 0.0, 0.0)
     lowered = compare("nDCG@10", before, after).lowered(0.2)
     assert (lowered.b, lowered.difference) == pytest.approx((0.0, -0.1 / 3))
+    assert lowered.lowered(0.01).subtracted == pytest.approx(lowered.subtracted + 0.01)
+    assert lowered.as_dict()["subtracted"] == lowered.subtracted > 0
+    assert "subtracted" not in compare("nDCG@10", before, after).as_dict()
 
 
 def test_every_reason_contains_its_figures() -> None:
