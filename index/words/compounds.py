@@ -87,10 +87,11 @@ def compounds(word: str, vocabulary: Vocabulary, of_reader: bool = False) -> lis
     stem = terms[0] if len(terms) == 1 else ""
     tried, most = (MAX_OF_READER, 2 * MAX_OF_READER) if of_reader else (MAX_TRIED, MAX_COMPOUNDS)
     candidates: list[tuple[Compound, list[str]]] = []
-    for compound, count in vocabulary.beginning(word)[:tried]:
-        rest = compound[len(word) :]
-        others = [rest.removeprefix(link) for link in LINKS if rest.startswith(link)]
-        candidates += [(Compound(term, count, known=False), others) for term in vocabulary.stems(compound)]
+    for begin in dict.fromkeys([word, *([stem] if len(stem) >= LEAST_PART else [])]):
+        for compound, count in vocabulary.beginning(begin)[:tried]:
+            rest = compound[len(begin) :]
+            others = [rest.removeprefix(link) for link in LINKS if rest.startswith(link)]
+            candidates += [(Compound(term, count, known=False), others) for term in vocabulary.stems(compound)]
     for term, count in vocabulary.ending(stem)[:tried] if len(stem) >= LEAST_PART else ():
         rest = term[: -len(stem)]
         others = [rest.removesuffix(link) for link in LINKS if rest.endswith(link)]
