@@ -81,7 +81,10 @@ def set_collection(
         str | None, typer.Option(metavar="HOURS|none", help="Train by schedule, at most this often; none: never.")
     ] = None,
     train_min_new_queries: Annotated[
-        int | None, typer.Option(min=1, help="Train by schedule, by default every 24 hours, once so many queries got new feedback.")
+        int | None,
+        typer.Option(
+            min=1, help="Train by schedule, by default every 24 hours, once so many queries got new feedback."
+        ),
     ] = None,
     train_from_documents: Annotated[
         bool | None,
