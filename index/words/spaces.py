@@ -32,6 +32,10 @@ KNOWN_CODE_FACTOR = 0.75
 """The same for a code of known pieces, such as `16 gb`, of which other documents have the pieces."""
 
 
+MOST_BEGUN = 32
+"""Words that the second part of an unfinished code begins that are tried, the most frequent."""
+
+
 UNIT = re.compile(r"\d+[^\W\d_]+")
 """A number with a unit."""
 
@@ -93,6 +97,8 @@ def _parts(text: str, word: Word, known: int, options: ReadingOptions, vocabular
     if typed.isalpha() and has_synonym(typed, options, vocabulary):
         return []
     best = max(_splits(typed, bool(known), vocabulary), default=None)
+    if best is None and not typed.isalpha() and options.prefix and word.token.end == len(text):
+        best = max(_begun(typed, vocabulary), default=None)
     if best is None or best[0] < known:
         return []
     if typed.isalpha() and len(typed) >= options.one_edit:
@@ -121,6 +127,17 @@ def _splits(typed: str, is_known: bool, vocabulary: Vocabulary) -> Iterator[tupl
         above_chance = both * vocabulary.documents >= lift * first * second
         if both and both >= share * min(first, second) and above_chance:
             yield both, min(first, second), typed[:at], typed[at:]
+
+
+def _begun(typed: str, vocabulary: Vocabulary) -> Iterator[tuple[int, int, str, str]]:
+    """Yield the ways to split an unfinished code whose second part begins a word, as `_splits` does: `rtx40`."""
+    for at in range(1, len(typed)):
+        first, rest = typed[:at], typed[at:]
+        if not _is_border(typed, at) or not vocabulary.count(first):
+            continue
+        begun = vocabulary.beginning(rest)[:MOST_BEGUN]
+        together = vocabulary.counts([f"{first} {other}" for other, _ in begun])  # at once, for parts on other machines
+        yield from ((both, count, first, rest) for both, (_, count) in zip(together, begun, strict=True) if both)
 
 
 def _is_border(typed: str, at: int) -> bool:

@@ -160,7 +160,9 @@ def test_a_part_is_found_where_the_collection_lacks_the_other_part(
 
 def test_a_plural_is_found_in_compounds_that_begin_with_the_singular(tmp_path: Path) -> None:
     words = searcher(tmp_path, "german", ["Fahrradhelm", "Fahrräder", "Ein Helm"])
-    assert sorted(found(words, "Fahrräder", compounds=True)) == sorted(found(words, "Fahrrad", compounds=True)) == [0, 1]
+    assert (
+        sorted(found(words, "Fahrräder", compounds=True)) == sorted(found(words, "Fahrrad", compounds=True)) == [0, 1]
+    )
 
 
 def test_both_parts_of_an_unknown_compound_count(tmp_path: Path) -> None:

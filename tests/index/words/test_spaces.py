@@ -128,6 +128,13 @@ def test_a_word_with_a_synonym_is_not_split(words: WordSearcher) -> None:
     assert words.read("carwash", absent).corrections == (("carwash", "car wash"),)
 
 
+@pytest.mark.parametrize("typed", ["wh1", "wh100", "wh1000", "wh1000x", "wh1000xm4"])
+def test_a_code_is_found_while_it_is_typed_without_its_space(words: WordSearcher, typed: str) -> None:
+    options = replace(TYPOS, prefix=True)
+    assert found(words, typed, options)[:1] == [5]
+    assert found(words, f"{typed} ", options) == ([5] if typed == "wh1000xm4" else [])
+
+
 def test_two_words_come_before_a_correction_by_one_edit_that_is_one_of_them(words: WordSearcher) -> None:
     assert words.read("email", TYPOS).corrections == (("email", "e mail"),)
     assert words.read("acar", TYPOS).corrections == (("acar", "car"),), "a frequent word says nothing"
