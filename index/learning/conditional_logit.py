@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 
 THIRDS = (1 / 3, 2 / 3)
+"""The quantiles at which g changes its slope where a query has few documents: a list has about ten."""
 STEEPEST = 50.0
 """The largest slope of g, for distances in units of their mean."""
 CHANCE = 0.05

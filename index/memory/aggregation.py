@@ -65,6 +65,8 @@ class Confirmations:
         """Query key -> row -> id."""
         self._spellings: dict[str, set[str]] = {}
         """Bare key -> the query keys that have it. Exact ratings are of all their confirmations."""
+        self._unrated: dict[str, set[int]] = {}
+        """Bare key -> rows whose exact ratings have to be computed, where several query keys have the bare key."""
         self._vectors: dict[str, list[Floats]] = {}
         """Query key -> its distinct vectors; usually one."""
         self._event_moments: dict[str, dict[Pair, list[int]]] = {}
@@ -175,11 +177,9 @@ class Confirmations:
             if not after:
                 del self._clicks[query_key]
             self._changed_tenants.pop(query_key, None)
-            for one in {query_key} | self._other_spellings(query_key):
-                affected.add(one)
-                for row in rows & self._by_query_key.get(one, {}).keys():
-                    self._merge(one, row)
-        return affected
+            for row in rows & self._by_query_key.get(query_key, {}).keys():
+                self._merge(query_key, row)
+        return affected | self._rate()
 
     def discard_clicks(self, query_keys: Iterable[str]) -> None:
         """Forget the counts of clicks of these queries, whose impressions have changed. `use_clicks` has to follow."""
@@ -200,10 +200,10 @@ class Confirmations:
         changed = {row for query_key, rows in rows_of.items() for row in self._weigh(query_key, rows)}
         query_keys = set(rows_of)
         for query_key, rows in rows_of.items():
-            for other in self._other_spellings(query_key):
-                query_keys.add(other)
-                for row in rows & self._by_query_key[other].keys():
-                    self._merge(other, row)
+            bare = bare_key(query_key)
+            if self._spellings.get(bare, set()) - {query_key}:
+                self._unrated.setdefault(bare, set()).update(rows)
+        query_keys |= self._rate()
         for row in changed:
             query_keys |= self._limit_document(row)
         return query_keys
@@ -295,9 +295,35 @@ class Confirmations:
             self._pairs_over_limit[client] = over_limit
         return before ^ over_limit
 
-    def _other_spellings(self, query_key: str) -> set[str]:
-        """Return the other query keys with the same words."""
-        return self._spellings.get(bare_key(query_key), set()) - {query_key}
+    def _rate(self) -> set[str]:
+        """Give all query keys of the unrated words the exact ratings of these words; return those with another."""
+        changed = set()
+        for bare, rows in self._unrated.items():
+            for row in rows:
+                spellings, rating = self._spellings.get(bare, ()), self._rating(bare, row)
+                of_row = self._merged.get(row, {})
+                for one in spellings:
+                    if one in of_row and of_row[one].exact != rating:
+                        of_row[one] = replace(of_row[one], exact=rating)
+                        changed.add(one)
+        self._unrated.clear()
+        return changed
+
+    def _rating(self, bare: str, row: int) -> float:
+        """Return the exact rating of a document for some words, from all query keys that have them.
+
+        The clicks of a query key count if enough clients like the document for it: only these are counted again after a
+        change.
+        """
+        confirmations: list[Confirmation] = []
+        clicks: list[ClickCount] = []
+        for one in self._spellings.get(bare, ()):
+            counted = self._counted(one, row)
+            confirmations += counted
+            by_tenant = self._clicks.get(one)
+            if by_tenant and len(liking_clients(counted)) >= LEAST_CLIENTS:
+                clicks += [by_row[row] for by_row in by_tenant.values() if row in by_row]
+        return exact_rating(confirmations, united(clicks))
 
     def _counted(self, query_key: str, row: int) -> Collection[Confirmation]:
         """Return the confirmations of a pair, without those of clients for which the pair is over the limit."""
@@ -318,11 +344,11 @@ class Confirmations:
         if abs(weight_of(sums.total)) >= LEAST_WEIGHT:
             counted = self._counted(query_key, row)
             graded = [each.moment for each in counted if each.grade]
-            spellings = [query_key, *self._other_spellings(query_key)]
-            clicks = [
-                by_row[row] for one in spellings for by_row in self._clicks.get(one, {}).values() if row in by_row
-            ]
-            exact = exact_rating([each for one in spellings for each in self._counted(one, row)], united(clicks))
+            exact, bare = 0.0, bare_key(query_key)
+            if len(self._spellings[bare]) > 1:
+                self._unrated.setdefault(bare, set()).add(row)
+            else:
+                exact = self._rating(bare, row)
             weight = pair_weight(sums, self._best.get(query_key, NONE))
             merged[query_key] = _Merged(weight, max(graded), len(graded), exact)
 

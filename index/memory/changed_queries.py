@@ -1,6 +1,6 @@
 """The past queries that a change of a memory concerns: searches far from all of them have the same ranking after it."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -27,13 +27,13 @@ class ChangedQueries:
     def __len__(self) -> int:
         return len(self.vectors)
 
-    def concern(self, query_keys: Sequence[str], vectors: Sequence[Floats], radius: float) -> bool:
+    def concern(self, bare_keys: Iterable[str], vectors: Iterable[Floats], radius: float) -> bool:
         """Return whether the ranking of a query may differ: it has the same words as a changed past query, or is near.
 
-        query_keys: of the query as it was typed, and as it was corrected. vectors (D,) each: the unit vectors that a
+        bare_keys: of the query as it was typed, and as it was corrected. vectors (D,) each: the unit vectors that a
         search compares with past queries.
         """
-        if any(bare_key(one) in self.bare_keys for one in query_keys):
+        if not self.bare_keys.isdisjoint(bare_keys):
             return True
         return any((inner_products(self.vectors, one) >= radius - EDGE).any() for one in vectors)
 

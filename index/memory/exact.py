@@ -53,11 +53,13 @@ def united(counts: Collection[ClickCount]) -> ClickCount | None:
 def exact_rating(confirmations: Collection[Confirmation], clicks: ClickCount | None = None) -> float:
     """Return the exact rating of a pair from 3 to 4, or 0 if the document does not come first.
 
-    Each rater and each client counts once, and all anonymous events of a tenant together count once. A client that
-    dislikes the document counts as a rating of 0, or against a client that clicked it. The order of confirmations has
-    no effect.
+    confirmations: by all query keys with the same words. Each rater counts once, with the latest rating, and each
+    client once, and all anonymous events of a tenant together count once. A client that dislikes the document counts as
+    a rating of 0, or against a client that clicked it. The order of confirmations has no effect.
     """
-    ratings = [max(0.0, round(each.grade, RATING_DIGITS)) for each in confirmations if each.judged]
+    judged = sorted((each for each in confirmations if each.judged), key=lambda each: (each.moment, each.id))
+    by_rater = {each.client: each.grade for each in judged}
+    ratings = [max(0.0, round(grade, RATING_DIGITS)) for grade in by_rater.values()]
     disliking = len(_disliking_clients(confirmations)) + len(_disliking_tenants(confirmations))
     if ratings:
         mean = fsum(ratings) / (len(ratings) + disliking)

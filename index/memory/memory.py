@@ -216,12 +216,12 @@ class Memory:
         return rows, keys["exact"][first]
 
     def near(
-        self, vector: Floats, radius: float, excluded_query: str | None = None, corrected: Floats | None = None
+        self, vector: Floats, radius: float, excluded: Sequence[str] = (), corrected: Floats | None = None
     ) -> tuple[Ints, Floats]:
         """Return the memory keys (m,) of the past queries within the radius of a unit vector (D,), and cosines (m,).
 
-        radius: the least cosine. excluded_query: a query key: the memory keys of queries with the same words are left
-        out, the anonymous ones too. corrected (D,): another unit vector; the larger cosine counts.
+        radius: the least cosine. excluded: query keys: the memory keys of queries with the words of one are left out,
+        the anonymous ones too. corrected (D,): another unit vector; the larger cosine counts.
         Memory keys are ordered by query key, not by age, so forgotten past queries do not affect the order of later
         sums.
         """
@@ -230,8 +230,8 @@ class Memory:
             positions, cosine = _nearer((positions, cosine), near_queries(self.vectors, self.sealed, corrected, radius))
         names, spans = self.growable_names.rows[positions].tolist(), self.spans.take(positions.tolist())
         usable = np.flatnonzero(spans).tolist()
-        if excluded_query is not None:
-            is_excluded = self._is_of(excluded_query)
+        if excluded:
+            is_excluded = self._is_of(*excluded)
             usable = [at for at in usable if not is_excluded(names[at])]
         found = np.asarray(sorted(usable, key=names.__getitem__), np.int64)
         spans = spans[found]

@@ -4,14 +4,12 @@ import hashlib
 import re
 import unicodedata
 
-from index.characters import INVISIBLE
+from index.characters import AFTER_WORDS, BEFORE_WORDS, INVISIBLE
 
 ANONYMOUS = " "
 """The first character of an anonymous key. A query key does not begin with white space."""
 
 _INVISIBLE = re.compile(f"[{INVISIBLE}]+")
-_AROUND_WORDS = re.compile(r"""(?<!\S)["'“”„«»‹›¿¡(\[{]+|["'“”„«»‹›?!.,;:…。、)\]}]+(?!\S)""")
-"""Punctuation before and after words. Not `-` before a word, which excludes it, nor `.` before one, as in `.net`."""
 _SMALL_CAPITAL_I = re.compile("i\u0307+")
 """The small letter of İ, an i with a combining dot."""
 
@@ -30,13 +28,19 @@ def as_query_key(text: str) -> str:
 
 
 def bare_key(query_key: str) -> str:
-    """Return a query key without punctuation around its words: `"red shoe"?` is `red shoe`, but `c++` stays.
+    """Return a query key without punctuation around its words: `"red shoe"?` is `red shoe`, but `c++` and `.net` stay.
 
-    Past queries with the same bare key have the same words. A key of punctuation alone, and an anonymous one, stays.
+    Past queries with the same bare key have the same words. A key of punctuation alone, and an anonymous one, stays,
+    and so does a quotation mark before a dash: alone, the dash would exclude the word.
     """
     if query_key.startswith(ANONYMOUS):
         return query_key
-    return " ".join(_AROUND_WORDS.sub("", query_key).split()) or query_key
+    return " ".join(filter(None, map(_bare, query_key.split()))) or query_key
+
+
+def _bare(word: str) -> str:
+    begun = word.lstrip(BEFORE_WORDS)
+    return word if begun.startswith("-") and begun != word else begun.rstrip(AFTER_WORDS)
 
 
 def earlier_query_key(text: str) -> str:

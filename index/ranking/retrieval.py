@@ -53,7 +53,8 @@ class Query:
     allowed: Mask | None = None
     """(N,) bool over the documents of the generation, True = passes the filter; None allows all."""
     excluded_query: str | None = None
-    """Query key whose memory is left out: a training example or held-out query must not see its own feedback."""
+    """Query key whose memory is left out, with that of the query's own words as typed and as corrected: a training
+    example or held-out query must not see its own feedback. None: all memory counts."""
     reading: ReadingOptions | None = None
     """How the text is read: corrections, completions, synonyms, stop words. None: as the generation says."""
     memory_vector: Floats | None = None
@@ -234,10 +235,12 @@ def near_memory(generation: Generation, query: Query, allowed: Mask) -> tuple[In
     vectors = asked_vectors(generation, query) if query.mode is Mode.HYBRID and memory.count else ()
     if not vectors:
         return _NONE, np.empty(0, np.float32), np.empty(0, np.bool_), _NONE
-    near, cosine = memory.near(vectors[0], MEMORY_RADIUS, query.excluded_query, *vectors[1:])
+    asked = asked_keys(generation, query)
+    excluded = () if query.excluded_query is None else (query.excluded_query, *asked)
+    near, cosine = memory.near(vectors[0], MEMORY_RADIUS, excluded, *vectors[1:])
     confirmed, usable = _usable(generation, memory.rows[near], allowed)
     near = near[usable]
-    return near, cosine[usable], memory.of_query(near, *asked_keys(generation, query)), confirmed[usable]
+    return near, cosine[usable], memory.of_query(near, *asked), confirmed[usable]
 
 
 def exact_memory(generation: Generation, query: Query, allowed: Mask) -> tuple[Ints, Floats]:
@@ -246,11 +249,9 @@ def exact_memory(generation: Generation, query: Query, allowed: Mask) -> tuple[I
     The best rating is first; equal ratings are in the order of the document ids. The lookup is by words, so that it
     does not depend on the cosine of two spellings.
     """
-    if query.mode is not Mode.HYBRID or not generation.memory.count:
+    if query.mode is not Mode.HYBRID or not generation.memory.count or query.excluded_query is not None:
         return _NONE, np.empty(0, np.float32)
-    excluded = query.excluded_query and bare_key(query.excluded_query)
-    keys = [one for one in asked_keys(generation, query) if bare_key(one) != excluded]
-    rows, ratings = generation.memory.exact_of(*keys)
+    rows, ratings = generation.memory.exact_of(*asked_keys(generation, query))
     doc_indices, usable = _usable(generation, rows, allowed)
     doc_indices, ratings = doc_indices[usable], ratings[usable]
     order = generation.best_first(doc_indices, ratings)

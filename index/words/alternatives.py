@@ -226,10 +226,9 @@ def _corrections(
     edits = (len(word.folded) >= options.one_edit) + (len(word.folded) >= options.two_edits)
     if not edits or not word.folded.isalpha() or is_unspaced(word.term) or _is_known(word.folded, options):
         return [], ""
-    near = vocabulary.near(word.folded, edits)
+    near = _possible(word.folded, vocabulary.near(word.folded, edits), vocabulary)
     if unfinished and not (near and near[0][0] == 1):
-        near = vocabulary.near_prefix(word.folded, edits) or near
-    near = [one for one in near if one[1].isalpha() and not _is_other_word(word.folded, one, vocabulary)]
+        near = _possible(word.folded, vocabulary.near_prefix(word.folded, edits), vocabulary) or near
     if not near:
         return [], ""
     fewest, best, count = near[0]
@@ -237,6 +236,10 @@ def _corrections(
     factor = CORRECTION_FACTORS[max(1, fewest)]
     kept = counted[:MAX_CORRECTIONS]
     return _substitutes(position, kept, None, factor, Source.CORRECTED, vocabulary), best
+
+
+def _possible(typed: str, near: Sequence[Near], vocabulary: Vocabulary) -> list[Near]:
+    return [one for one in near if one[1].isalpha() and not _is_other_word(typed, one, vocabulary)]
 
 
 def _is_other_word(typed: str, near: Near, vocabulary: Vocabulary) -> bool:

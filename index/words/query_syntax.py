@@ -9,7 +9,8 @@ import re
 from collections.abc import Collection
 from dataclasses import dataclass
 
-QUOTES = '"“”„‟«»'
+from index.characters import QUOTES
+
 OPERATOR = re.compile(
     rf"""(?<!\S)(?:
         (?P<minus>-)?[{QUOTES}](?P<phrase>[^{QUOTES}]*)[{QUOTES}]

@@ -15,7 +15,7 @@ from index.words.near_words import Near, WordsByLength
 from index.words.postings import Counted
 
 FREQUENT_SHARE = 0.1
-"""A word in a larger share of the documents is frequent. Frequent words are not joined with other known words."""
+"""A word in a larger share of the documents is frequent. Spaces and corrections are not guessed by frequent words."""
 LEAST_FREQUENT = 2
 """A word in at most so many documents is not frequent, also where there are few documents."""
 CACHED_PREFIXES = 256

@@ -23,9 +23,8 @@ def as_timestamp(value: Any) -> Any:
             return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).isoformat()
         if isinstance(value, bool):
             return value
-        seconds = float(value)
-        if seconds < EARLIEST:
-            return value
-        return datetime.fromtimestamp(seconds / (1000 if seconds >= MILLISECONDS_FROM else 1), UTC).isoformat()
+        number = float(value)
+        seconds = number / (1000 if number >= MILLISECONDS_FROM else 1)
+        return value if seconds < EARLIEST else datetime.fromtimestamp(seconds, UTC).isoformat()
     except (TypeError, ValueError, OverflowError, OSError):
         return value

@@ -30,12 +30,12 @@ MOST_SHARE = 1 / 8
 class Result:
     """A result to keep.
 
-    query_keys, vectors (D,) each: what its search compared with past queries. A vector may be zeros, which are near
+    bare_keys, vectors (D,) each: what its search compared with past queries. A vector may be zeros, which are near
     nothing, or of a search without memory. size_bytes: an estimate.
     """
 
     value: Any
-    query_keys: Sequence[str]
+    bare_keys: Sequence[str]
     vectors: Sequence[Floats]
     size_bytes: int
 
@@ -142,7 +142,7 @@ class _History:
         if missed > len(self.changes):
             return False
         changes = merged(list(self.changes)[-missed:])
-        return not changes.concern(result.query_keys, result.vectors, MEMORY_RADIUS)
+        return not changes.concern(result.bare_keys, result.vectors, MEMORY_RADIUS)
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,6 +12,7 @@ from typing import Any
 
 import orjson
 
+from index.memory.query_key import bare_key
 from index.ranking.retrieval import asked_keys, asked_vectors
 from service.http.access import OWNER, Caller
 from service.http.metrics import CACHED_RESULTS
@@ -71,7 +72,9 @@ def answer(
     size = SIZE + sum(map(len, parts.values())) + SIZE_OF_HIT * len(found.searched.page)
     size += TEXTS * sys.getsizeof(key[0])
     query = found.searched.query
-    keys, vectors = asked_keys(found.searched.generation, query), asked_vectors(found.searched.generation, query)
+    vectors = asked_vectors(found.searched.generation, query)
+    size += sum(one.nbytes for one in vectors[1:])
+    keys = [bare_key(one) for one in asked_keys(found.searched.generation, query)]
     result = Result(_Kept(body, found.impression), keys, vectors, size)
     runtime.result_cache.add(moment, key, result)
     return body

@@ -1,14 +1,18 @@
 """The readers of the command line: records have their line or item number, and a bad record stops no reader."""
 
 import gzip
+import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from service.cli import judgment_files, records
+from service.cli.evaluation import read_qrels
 from service.cli.failures import Failure
 from service.cli.judgment_files import JudgmentFormat
 from service.cli.records import Fault, Record
+from service.cli.times import as_timestamp
 from service.documents.reading import NOT_TEXT
 
 
@@ -109,3 +113,48 @@ def test_gzipped_judgments_and_queries_are_read(tmp_path: Path) -> None:
     for read in (judgment_files.guess_judgment_format, judgment_files.read_queries):
         with pytest.raises(Failure, match=r"b\.qrels\.gz"):
             read(damaged)
+
+
+@pytest.mark.parametrize(
+    ("value", "time"),
+    [
+        (0, 0),
+        ("0", "0"),
+        (946684799, 946684799),
+        ("20261128", "2026-11-28T00:00:00+00:00"),
+        (" 20261128 ", "2026-11-28T00:00:00+00:00"),
+        ("20261399", "20261399"),
+        ("²", "²"),
+        (900_000_000_000, 900_000_000_000),
+        ("1733893009", "2024-12-11T04:56:49+00:00"),
+        (1733893009419, "2024-12-11T04:56:49.419000+00:00"),
+        ("2024-12-11 04:56:49", "2024-12-11T04:56:49+00:00"),
+        ("2024-12-11T04:56:49+01:00", "2024-12-11T04:56:49+01:00"),
+        ("yesterday", "yesterday"),
+        (None, None),
+    ],
+)
+def test_times_are_read_in_the_forms_of_logs(value: Any, time: Any) -> None:
+    assert as_timestamp(value) == time
+
+
+def test_the_grade_of_several_raters_is_the_mean_of_their_last_ratings(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ratings = [
+        ("humps", "camel", 4, "a"),
+        ("humps", "camel", 4, "b"),
+        ("humps", "camel", 0, "c"),
+        ("humps", "yak", 0, "a"),
+    ]
+    ratings += [
+        ("striped", "zebra", 1, "a"),
+        ("striped", "zebra", 0, "b"),
+        ("fur", "yak", 1, "a"),
+        ("fur", "yak", 0, "a"),
+    ]
+    names = ("query", "document_id", "rating", "rater")
+    lines = "\n".join(json.dumps(dict(zip(names, one, strict=True))) for one in ratings)
+    qrels, faults = read_qrels(written(tmp_path / "raters.jsonl", lines), None)
+    assert (qrels, faults) == ({"humps": {"camel": 3, "yak": 0}, "striped": {"zebra": 1}, "fur": {"yak": 0}}, [])
+    assert "1 queries have no relevant document" in capsys.readouterr().err

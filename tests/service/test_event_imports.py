@@ -12,9 +12,7 @@ from typing import Any
 import pytest
 
 from service.cli import main
-from service.cli.evaluation import read_qrels
 from service.cli.srw_judgments import scale_of
-from service.cli.times import as_timestamp
 from tests.service.client import CollectionClient, opened, runtime_of
 from tests.service.files import written
 
@@ -317,28 +315,6 @@ def test_positions_of_a_table_begin_at_1(softseek: Softseek, tmp_path: Path) -> 
     assert rows(tmp_path, "SELECT position FROM events") == [(1,), (5,), (None,)]
 
 
-@pytest.mark.parametrize(
-    ("value", "time"),
-    [
-        (0, 0),
-        ("0", "0"),
-        (946684799, 946684799),
-        ("20261128", "2026-11-28T00:00:00+00:00"),
-        (" 20261128 ", "2026-11-28T00:00:00+00:00"),
-        ("20261399", "20261399"),
-        ("²", "²"),
-        ("1733893009", "2024-12-11T04:56:49+00:00"),
-        (1733893009419, "2024-12-11T04:56:49.419000+00:00"),
-        ("2024-12-11 04:56:49", "2024-12-11T04:56:49+00:00"),
-        ("2024-12-11T04:56:49+01:00", "2024-12-11T04:56:49+01:00"),
-        ("yesterday", "yesterday"),
-        (None, None),
-    ],
-)
-def test_times_are_read_in_the_forms_of_logs(value: Any, time: Any) -> None:
-    assert as_timestamp(value) == time
-
-
 def srw(*ratings: Any) -> dict[str, Any]:
     """Return an export of the Search Relevance Workbench with a query, and a rating for each animal."""
     judged = [{"docId": name, "rating": rating} for name, rating in zip(ANIMALS, ratings, strict=False)]
@@ -379,28 +355,6 @@ def test_a_rating_that_is_no_number_or_beyond_the_scale_is_refused(softseek: Sof
 def test_a_file_without_judgments_is_refused_as_an_export(softseek: Softseek, tmp_path: Path) -> None:
     path = written(tmp_path / "judgments.json", '{"query": "x"}')
     assert softseek("judgments", "import", path, "--format", "srw")[0] == 2
-
-
-def test_models_are_measured_on_the_mean_of_several_raters(softseek: Softseek, tmp_path: Path) -> None:
-    ratings = [
-        ("humps", "camel", 4, "a"),
-        ("humps", "camel", 4, "b"),
-        ("humps", "camel", 0, "c"),
-        ("humps", "yak", 0, "a"),
-    ]
-    ratings += [
-        ("striped", "zebra", 1, "a"),
-        ("striped", "zebra", 0, "b"),
-        ("fur", "yak", 1, "a"),
-        ("fur", "yak", 0, "a"),
-    ]
-    names = ("query", "document_id", "rating", "rater")
-    lines = [json.dumps(dict(zip(names, one, strict=True))) for one in ratings]
-    path = written(tmp_path / "raters.jsonl", "\n".join(lines))
-    code, outcome = softseek("evaluate", "--models", "0", "--qrels", path)
-    assert (code, outcome["queries"]) == (0, 2)
-    qrels, faults = read_qrels(path, None)
-    assert (qrels, faults) == ({"humps": {"camel": 3, "yak": 0}, "striped": {"zebra": 1}, "fur": {"yak": 0}}, [])
 
 
 def test_models_are_measured_on_judgments_of_the_workbench(softseek: Softseek, tmp_path: Path) -> None:

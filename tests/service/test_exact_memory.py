@@ -186,3 +186,20 @@ def test_a_corrected_query_is_near_the_past_queries_of_both_texts(wood: Collecti
     (before,) = (hit for hit in answer["hits"] if hit["id"] == last)
     assert typed["logit"] - before["logit"] > 1
     assert typed["position"] == right["position"] < before["position"]
+
+
+def test_clicks_under_one_spelling_change_what_is_known_of_another(wood: CollectionClient) -> None:
+    last = wood.ids(QUERY, limit=COUNT)[-1]
+    wood.act(last, user_query=f"{QUERY}?", client_id="dora")
+    clicked(wood, last, "ada", "bob", "carl")
+    assert [wood.ids(one)[0] for one in (QUERY, f"{QUERY}?", f"{QUERY}!")] == [last] * 3
+    wood.post("events/delete", {"client_id": "carl"})
+    assert all(wood.ids(one)[0] != last for one in (QUERY, f"{QUERY}?", f"{QUERY}!"))
+
+
+def test_a_kept_result_of_a_mistyped_query_ends_with_feedback_on_the_corrected_words(wood: CollectionClient) -> None:
+    typed = "which treee is tall"
+    last = wood.ids(typed, limit=COUNT)[-1]
+    assert wood.ids(typed, limit=COUNT)[-1] == last, "from memory"
+    wood.judge(f"{QUERY}?", last, 4)
+    assert wood.ids(typed, limit=COUNT)[0] == last

@@ -1,16 +1,20 @@
 """The exact rating: judgments decide, several known clients qualify a document, and dislikes undo both."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from itertools import permutations
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from index.memory import aggregation
 from index.memory.aggregation import Confirmations
 from index.memory.confirmation import Confirmation
 from index.memory.exact import ClickCount, exact_rating
 from index.memory.grades import Bounds, DecayClock
+from index.records import MemoryKey
 
 VECTOR = np.asarray([1, 0], np.float32)
 ABC = frozenset({"client a", "client b", "client c"})
@@ -32,10 +36,75 @@ def test_ratings_of_all_spellings_count_for_each() -> None:
     assert memory.change([rated(3, 0, '"tea"')]) == {"tea", "tea?", '"tea"'}
     assert exact_of(memory) == {"tea": 0.0, "tea?": 0.0}, "the mean of 4, 4 and 0"
     assert memory.change([], [3]) == {"tea", "tea?", '"tea"'}
-    assert memory.change([], [1]) == {"tea", "tea?"}
+    assert memory.change([], [1]) == {"tea?"}, "the rating of the other stays"
     assert exact_of(memory) == {"tea": 4.0}
-    assert memory.change([replace(asked, row=2)]) == {"tea", "tea?"}
+    assert memory.change([replace(asked, row=2)]) == {"tea?"}
     assert exact_of(memory) == {"tea": 4.0, "tea?": 4.0}, "of another document"
+
+
+def test_a_rater_counts_once_for_all_spellings_with_the_latest_rating() -> None:
+    first = rated(1, 4, "tea")
+    later = replace(rated(2, 1, "tea?"), client=first.client, moment=1)
+    assert exact_rating([first]) == 4.0
+    assert exact_rating([first, later]) == exact_rating([later, first]) == 0.0
+    assert exact_rating([first, replace(later, moment=-1)]) == 4.0
+    assert exact_rating([first, replace(later, client="another")]) == 0.0, "the mean of 4 and 1"
+
+
+@given(data=st.data())
+def test_exact_ratings_do_not_depend_on_what_came_before(data: st.DataObject) -> None:
+    """Several spellings, tenants, judgments, likes and dislikes, in any order, with removals."""
+    spellings, clients = st.sampled_from(["tea", "tea?", "(tea)"]), st.sampled_from("abcde")
+    each = st.tuples(spellings, st.integers(1, 2), clients, st.sampled_from(["", "x:"]), st.sampled_from([1, 0, -1, 4]))
+    made = {
+        number: Confirmation(
+            number, row, key, VECTOR, float(grade), f"{tenant}{client}", number, grade in (0, 4), tenant=tenant
+        )
+        for number, (key, row, client, tenant, grade) in enumerate(data.draw(st.lists(each, max_size=30)))
+    }
+    removed = data.draw(st.sets(st.sampled_from(sorted(made) or [0])))
+    by_steps, at_once = Confirmations(DecayClock(0, None), Bounds()), Confirmations(DecayClock(0, None), Bounds())
+    known: dict[str, list[MemoryKey]] = {}
+    for number in made:
+        known |= by_steps.keys(counted(by_steps, by_steps.change([made[number]])))
+    for number in removed:
+        known |= by_steps.keys(counted(by_steps, by_steps.change([], [number])))
+    left = [one for number, one in made.items() if number not in removed]
+    fresh = at_once.keys(counted(at_once, at_once.change(left)))
+    as_rows = {key: [(one.row, one.exact) for one in keys] for key, keys in fresh.items() if keys}
+    assert {key: [(one.row, one.exact) for one in keys] for key, keys in known.items() if keys} == as_rows
+
+
+def counted(memory: Confirmations, touched: set[str]) -> set[str]:
+    """Count the clicks of these queries, as a collection does: each client clicked in one of two impressions."""
+    wanted = memory.clicked_by_several(touched)
+    clicks = {
+        key: {
+            tenant: {
+                row: ClickCount(frozenset(each.client or "" for each in memory.of_query(key) if each.row == row), 5, 10)
+                for row in rows
+            }
+            for tenant, rows in of_key.items()
+        }
+        for key, of_key in wanted.items()
+    }
+    return memory.use_clicks(touched, clicks)
+
+
+def test_many_spellings_are_rated_once_for_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[int] = []
+
+    def noted(confirmations: Collection[Confirmation], clicks: ClickCount | None = None) -> float:
+        calls.append(len(confirmations))
+        return exact_rating(confirmations, clicks)
+
+    monkeypatch.setattr(aggregation, "exact_rating", noted)
+    memory = Confirmations(DecayClock(0, None), Bounds())
+    memory.change(rated(number, 4, f"tea{'?' * number}") for number in range(50))
+    memory.age(DecayClock(1, None))
+    assert calls == [50, 50]
+    memory.change([rated(99, 3, "tea?")])
+    assert calls == [50, 50, 51]
 
 
 def exact_of(memory: Confirmations) -> dict[str, float]:

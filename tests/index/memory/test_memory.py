@@ -19,7 +19,7 @@ def contents(memory: Memory) -> list[tuple[str, int, float, int]]:
 
 
 def found(memory: Memory, query: Floats, excluded_query: str | None = None) -> list[tuple[str, int]]:
-    near, _ = memory.near(query, 0.5, excluded_query)
+    near, _ = memory.near(query, 0.5, () if excluded_query is None else [excluded_query])
     return [(memory.query_key_of(at), int(memory.rows[at])) for at in near]
 
 
@@ -64,7 +64,7 @@ def test_past_queries_with_the_same_words_and_other_punctuation_are_found() -> N
 
 def test_a_past_query_near_one_of_two_vectors_has_the_larger_cosine() -> None:
     memory = Memory.of([key("a", 1), key("b", 2, Y), key("c", 3, unit(1, 1, 0)), key("d", 4, Z)], 3)
-    keys, cosines = memory.near(X, 0.5, None, unit(1, 1, 0))
+    keys, cosines = memory.near(X, 0.5, (), unit(1, 1, 0))
     assert [memory.query_key_of(int(one)) for one in keys] == ["a", "b", "c"]
     assert cosines.tolist() == pytest.approx([1.0, 0.5**0.5, 1.0])
 

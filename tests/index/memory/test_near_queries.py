@@ -192,7 +192,7 @@ def test_a_small_memory_has_no_index_and_a_long_tail_is_sealed() -> None:
 
 
 def found(memory: Memory, query: Floats) -> list[tuple[str, int, float, float]]:
-    near, cosine = memory.near(query, 0.5, excluded_query="query 3")
+    near, cosine = memory.near(query, 0.5, excluded=["query 3"])
     keys = [(memory.query_key_of(at), int(memory.rows[at]), float(memory.weights[at])) for at in near]
     return [(*key, one) for key, one in zip(keys, cosine.tolist(), strict=True)]
 

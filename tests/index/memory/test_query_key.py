@@ -47,6 +47,8 @@ def test_other_letters_and_accents_are_part_of_the_key() -> None:
         (["node.js", "node.js;"], "node.js"),
         (["what's new?", "“what's new”"], "what's new"),
         (["red -shoe"], "red -shoe"),
+        (['"-red" shoe'], '"-red" shoe'),
+        (["‘red shoe’", "‟red shoe”", "‹red› shoe"], "red shoe"),
         (["密码重置？", "密码重置。", "密码重置"], "密码重置"),
         (["?!"], "?!"),
         (["¿dónde está?"], "dónde está"),
@@ -58,3 +60,9 @@ def test_punctuation_around_words_is_not_part_of_the_bare_key(spellings: list[st
 
 def test_the_bare_key_of_an_anonymous_key_is_itself() -> None:
     assert bare_key(anonymous_key("tea?", "(one).")) == anonymous_key("tea?", "(one).")
+
+
+def test_a_bare_key_is_made_in_time_linear_in_the_punctuation() -> None:
+    """A regular expression that tries each place of a run again would take hours."""
+    marks = "!" * 1_000_000
+    assert bare_key(f"a{marks}b {marks}c{marks}") == f"a{marks}b {marks}c"

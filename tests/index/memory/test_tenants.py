@@ -122,5 +122,5 @@ def test_expired_clicks_of_tenants_stay_apart_without_their_clients() -> None:
 
 def test_a_query_that_leaves_its_own_memory_out_leaves_that_of_every_tenant_out() -> None:
     memory = Memory.of([MemoryKey(OAK, EAST, 0.5, anonymous_key("q", A), 1, 0.0)], 2)
-    assert memory.near(EAST, 0.9, "q")[0].size == 0
-    assert memory.near(EAST, 0.9, "another")[0].size == 1
+    assert memory.near(EAST, 0.9, ["q"])[0].size == 0
+    assert memory.near(EAST, 0.9, ["another"])[0].size == 1

@@ -15,6 +15,7 @@ from index.ranking.retrieval import Query
 from index.ranking.search import Ranking, search
 from index.ranking.trees import no_trees
 from index.records import KeyKind, MemoryKey
+from index.words.reading_options import ReadingOptions
 from tests.index.fixtures import ENCODER, generation_of, remembered, vector_of, written
 
 TEXT, OTHER = "tea kettle", "kettle for tea"
@@ -100,3 +101,14 @@ def test_the_same_words_have_the_nearness_of_one_in_an_explanation(tmp_path: Pat
     past = [one for one in explain_keys(generation, head, query(), ranking, at) if one.kind is KeyKind.QUERY]
     assert [one.share for one in past] == [1.0]
     assert ranking.parts[at].sum() == pytest.approx(ranking.logits[at], rel=1e-5)
+
+
+@pytest.mark.parametrize("typed", [TEXT, f"{TEXT}?", "tea ketle"])
+def test_a_held_out_query_sees_no_feedback_on_its_words_as_typed_or_as_corrected(typed: str, tmp_path: Path) -> None:
+    memory = [replace(told(3, 0.5), exact=4.0), replace(told(5, 0.5, f"{TEXT}!"), exact=4.0)]
+    before, after = of(tmp_path / "before"), of(tmp_path / "after", *memory)
+    asked = query(typed, reading=ReadingOptions(typos=True), memory_vector=vector_of(TEXT))
+    held_out = replace(asked, excluded_query=as_query_key(typed))
+    head = AttentionHead(UNTRAINED)
+    assert logits(after, search(after, head, held_out)) == logits(before, search(before, head, held_out))
+    assert after.rows[search(after, head, asked).doc_indices[:2]].tolist() == [3, 5]

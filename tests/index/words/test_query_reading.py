@@ -253,7 +253,11 @@ def test_a_short_frequent_word_with_another_first_letter_is_no_correction(
     tmp_path: Path, documents: int, corrections: tuple[tuple[str, str], ...]
 ) -> None:
     index = WordIndex(tmp_path, "none")
-    index.replace(range(10), [f"Tasche {'aus' if n < documents else 'und'} Stoff {n}" for n in range(10)])
+    index.replace(
+        range(11), [f"Tasche {'aus' if n < documents else 'und'} Stoff {n}" for n in range(10)] + ["Habseligkeiten"]
+    )
     words = index.commit()
     assert words.read("haus", TYPOS).corrections == corrections
     assert words.read("auss", TYPOS).corrections == (("auss", "aus"),), "the same first letter"
+    typing = words.read("haus", replace(TYPOS, prefix=True)).corrections
+    assert typing == (corrections or (("haus", "habseligkeiten"),)), "another word does not hide a beginning"
