@@ -3,10 +3,11 @@
     python -m benchmarks.null --data ../shared/data --out benchmarks/results/null.json
 
 Every test query is searched twice: in the whole collection, and without its relevant documents. Train queries of the
-other sets are searched too: no document answers them. An alarm is a null weight of one half or more. It is false for a
-query with a relevant document among its first ten hits. Reported are the shares of false alarms, of queries without
-their documents and of foreign queries that are caught, and the share caught where a threshold chosen on the test
-queries gives 1, 2, 5 and 10 % false alarms. The expected calibration error has one unanswered query for four answered.
+other sets are searched too: no document answers them. An alarm is a null weight of one half or more where the first hit
+lacks a word of the query, as for `answered` in an answer. It is false for a query with a relevant document among its
+first ten hits. Reported are the shares of false alarms, of queries without their documents and of foreign queries that
+are caught, and the share caught where a threshold chosen on the test queries gives 1, 2, 5 and 10 % false alarms. The
+expected calibration error has one unanswered query for four answered.
 
 `untrained` is version 0 with the null slot calibrated on queries made of the collection's own texts. `trained` is a
 training run on at most `--train` queries. `version 0` is the null slot of version 0, which is the same for all
@@ -47,7 +48,7 @@ from index.learning.null_slot import ANSWERED_DEPTH, MADE_CONFIDENCE, made_evide
 from index.memory.query_key import as_query_key
 from index.ranking.attention import AttentionHead, HeadConfig
 from index.ranking.retrieval import Query
-from index.ranking.search import search
+from index.ranking.search import has_all_words, search
 from index.records import Floats, Ints
 from service.runtime.collection import CollectionState
 from service.runtime.model_files import load_version
@@ -160,10 +161,13 @@ def figures(found: Mapping[str, Any]) -> dict[str, Any]:
 def _measures(fit: NullFit | None, evidence: Mapping[str, Any], answered: NDArray[np.bool_]) -> dict[str, Any]:
     """Return the measures of a fit for the evidence of test queries: `present`, `removed` and `foreign`."""
     assert fit is not None, "too few queries to calibrate on"
-    present, removed, foreign = (fit.null_weight(evidence[name]) for name in ("present", "removed", "foreign"))
-    known = present[answered]
-    few = removed[::ANSWERED_PER_UNANSWERED]
+    weights = {name: fit.null_weight(evidence[name]) for name in ("present", "removed", "foreign")}
+    present, without = weights["present"], weights["removed"]
+    few = without[::ANSWERED_PER_UNANSWERED]
     claimed, missing = np.concatenate([present, few]), np.repeat([0, 1], [len(present), len(few)])
+    # no alarm where the first hit has all words; the evidence by cosine sees no words
+    alarms = {name: np.where(evidence.get(f"{name} whole", False), 0.0, weight) for name, weight in weights.items()}
+    known, removed, foreign = alarms["present"][answered], alarms["removed"], alarms["foreign"]
     thresholds = [float(np.sort(known)[::-1][int(share * len(known) + 1e-9)]) for share in FALSE_ALARM_SHARES]
     return {
         "answered": len(known),
@@ -173,22 +177,27 @@ def _measures(fit: NullFit | None, evidence: Mapping[str, Any], answered: NDArra
         "curve": [round(float((removed > threshold).mean()), 4) for threshold in thresholds],
         "foreign_curve": [round(float((foreign > threshold).mean()), 4) for threshold in thresholds],
         "ECE": round(expected_calibration_error(claimed, missing), 4),
-        "AUROC": round(float(auroc(np.concatenate([present, removed]), np.repeat([0, 1], len(present)))), 4),
+        "AUROC": round(float(auroc(np.concatenate([present, without]), np.repeat([0, 1], len(present)))), 4),
     }
 
 
 def _searched(generation: Generation, head: AttentionHead, test: Asked, foreign: Asked) -> dict[str, Any]:
     """Return the evidence of the test queries' two searches, whether each is answered, and of the foreign queries."""
     found: dict[str, list[Any]] = {"present": [], "removed": [], "answered": [], "foreign": []}
+    found |= {f"{name} whole": [] for name in ("present", "removed", "foreign")}
     for text, vector, relevant in zip(test.texts, test.vectors, test.relevant, strict=True):
         query = Query(text, vector, excluded_query=as_query_key(text))
         whole = search(generation, head, query)
         without = search(generation, head, replace(query, allowed=_without(generation, relevant)))
         found["present"].append(null_evidence(whole.logits).tolist())
         found["removed"].append(null_evidence(without.logits).tolist())
+        found["present whole"].append(has_all_words(whole))
+        found["removed whole"].append(has_all_words(without))
         found["answered"].append(bool(np.isin(whole.doc_indices[:ANSWERED_DEPTH], relevant).any()))
     for text, vector in zip(foreign.texts, foreign.vectors, strict=True):
-        found["foreign"].append(null_evidence(search(generation, head, Query(text, vector)).logits).tolist())
+        asked = search(generation, head, Query(text, vector))
+        found["foreign"].append(null_evidence(asked.logits).tolist())
+        found["foreign whole"].append(has_all_words(asked))
     return found
 
 

@@ -54,6 +54,20 @@ class Ranking(Ranked):
     attend_ms: float
 
 
+WHOLE = 0.85
+"""Least coverage of a document with all words of a query: a correction by one edit, a completion and a synonym count
+.9 of a word."""
+
+
+def has_all_words(ranking: Ranking) -> bool:
+    """Return whether the first document has all words of the query, or words that stand for them."""
+    if not len(ranking.doc_indices):
+        return False
+    found = ranking.candidates
+    first = np.searchsorted(found.doc_indices, ranking.doc_indices[0])
+    return bool(found.words[first, LEXICAL.index("coverage")] >= WHOLE)
+
+
 def reads_fields(head: AttentionHead, query: Query) -> bool:
     """Return whether the ranking of a query reads the metadata of the candidates."""
     return bool(head.priors.fields) and query.mode is Mode.HYBRID

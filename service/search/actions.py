@@ -11,7 +11,7 @@ import numpy as np
 
 from index.generation.generation import Generation
 from index.ranking.retrieval import UNFINISHED_CANDIDATES, Mode, Query, with_vectors
-from index.ranking.search import Ranking, browse, pooled_value, search
+from index.ranking.search import Ranking, browse, has_all_words, pooled_value, search
 from index.records import Ints, Mask
 from index.words.query_syntax import ParsedQuery, parse_query
 from index.words.reading_options import ReadingOptions, folded
@@ -248,7 +248,7 @@ def body_of(request: SearchIn, searched: Searched, hits: list[dict[str, Any]]) -
             "shown_mass": float(ranking.weights[searched.page].sum()),
             "candidates": len(ranking.doc_indices),
         },
-        "answered": ranking.null_weight < UNANSWERED if null_calibrated else None,
+        "answered": ranking.null_weight < UNANSWERED or has_all_words(ranking) if null_calibrated else None,
         "page": {"limit": request.limit, "offset": request.offset, "has_more": searched.has_more},
         "model": {
             "version": searched.serving.version,

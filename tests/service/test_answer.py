@@ -1,6 +1,7 @@
 """A search names the sentence that is closest to the query, and whether a document answers it."""
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 from fastapi.testclient import TestClient
@@ -165,14 +166,35 @@ def test_get_has_the_answer(animals: CollectionClient) -> None:
 def test_a_calibrated_null_weight_decides_whether_the_query_is_answered(
     client: TestClient, animals: CollectionClient, offset: float, answered: bool
 ) -> None:
-    assert animals.search(QUESTION, answer=True)["answered"] is None
+    question = f"{QUESTION} zzzz"
+    assert animals.search(question, answer=True)["answered"] is None
+    with null_offset(client, offset):
+        found = animals.search(question, answer=True)
+        assert found["answered"] is answered
+        assert (found["answer"] is not None) is answered
+        assert animals.search(question, answer=True, mode="words")["answered"] is None
+
+
+@contextmanager
+def null_offset(client: TestClient, offset: float) -> Iterator[None]:
+    """Let the animals be served by a head whose null slot is calibrated with this offset."""
     state = runtime_of(client).collection("animals")
     before = state.serving
     state.serving = Serving(0, before.head.with_null((offset, 0.0, 0.0)))
     try:
-        found = animals.search(QUESTION, answer=True)
-        assert found["answered"] is answered
-        assert (found["answer"] is not None) is answered
-        assert animals.search(QUESTION, answer=True, mode="words")["answered"] is None
+        yield
     finally:
         state.serving = before
+
+
+def test_a_query_is_not_unanswered_where_the_first_hit_has_all_its_words(
+    client: TestClient, animals: CollectionClient
+) -> None:
+    words = " ".join(animals.search(QUESTION)["hits"][0]["text"].split()[:3])
+    with null_offset(client, 50.0):
+        found = animals.search(words, answer=True)
+        assert found["attention"]["null_weight"] > 0.9
+        assert found["answered"] is True
+        assert found["answer"] is not None
+        assert animals.search(f"{words} zzzz")["answered"] is False
+        assert animals.search("zzzz")["answered"] is False

@@ -125,7 +125,7 @@ def test_a_logged_search_says_that_it_had_no_answer(wood: CollectionClient) -> N
 
 
 def test_an_explored_search_without_an_answer_can_be_repeated(wood: CollectionClient) -> None:
-    query_id = searched_without_answer(wood, "tree", explore=1.0)
+    query_id = searched_without_answer(wood, "quantum tree", explore=1.0)
     runtime = runtime_of(wood.client)
     runtime.impressions.flush()
     with runtime.database.read() as connection:
