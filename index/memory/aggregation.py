@@ -63,8 +63,8 @@ class Confirmations:
         self._by_id: dict[int, Confirmation] = {}
         self._by_query_key: dict[str, dict[int, dict[int, Confirmation]]] = {}
         """Query key -> row -> id."""
-        self._spellings: dict[str, set[str]] = {}
-        """Bare key -> the query keys that have it. Exact ratings are of all their confirmations."""
+        self._spellings: dict[str, tuple[str, ...]] = {}
+        """Bare key -> the query keys that have it and differ from it: most queries have no punctuation."""
         self._unrated: dict[str, set[int]] = {}
         """Bare key -> rows whose exact ratings have to be computed, where several query keys have the bare key."""
         self._vectors: dict[str, list[Floats]] = {}
@@ -201,7 +201,7 @@ class Confirmations:
         query_keys = set(rows_of)
         for query_key, rows in rows_of.items():
             bare = bare_key(query_key)
-            if self._spellings.get(bare, set()) - {query_key}:
+            if any(one != query_key for one in self._spelled(bare)):
                 self._unrated.setdefault(bare, set()).update(rows)
         query_keys |= self._rate()
         for row in changed:
@@ -240,7 +240,9 @@ class Confirmations:
         self._by_id[new.id] = new
         if new.query_key not in self._by_query_key:
             self._by_query_key[new.query_key] = {}
-            self._spellings.setdefault(bare_key(new.query_key), set()).add(new.query_key)
+            bare = bare_key(new.query_key)
+            if bare != new.query_key:
+                self._spellings[bare] = (*self._spellings.get(bare, ()), new.query_key)
         self._by_query_key[new.query_key].setdefault(new.row, {})[new.id] = new
         pairs.add(new.pair)
         if not new.judged:
@@ -269,9 +271,9 @@ class Confirmations:
             del self._by_query_key[old.query_key]
             self._vectors.pop(old.query_key, None)
             bare = bare_key(old.query_key)
-            self._spellings[bare].discard(old.query_key)
-            if not self._spellings[bare]:
-                del self._spellings[bare]
+            if bare != old.query_key:
+                left = tuple(one for one in self._spellings.pop(bare) if one != old.query_key)
+                self._spellings |= {bare: left} if left else {}
         pairs.add(old.pair)
         if not old.judged:
             self._changed_tenants.setdefault(old.query_key, set()).add(old.tenant)
@@ -300,7 +302,7 @@ class Confirmations:
         changed = set()
         for bare, rows in self._unrated.items():
             for row in rows:
-                spellings, rating = self._spellings.get(bare, ()), self._rating(bare, row)
+                spellings, rating = self._spelled(bare), self._rating(bare, row)
                 of_row = self._merged.get(row, {})
                 for one in spellings:
                     if one in of_row and of_row[one].exact != rating:
@@ -308,6 +310,11 @@ class Confirmations:
                         changed.add(one)
         self._unrated.clear()
         return changed
+
+    def _spelled(self, bare: str) -> tuple[str, ...]:
+        """Return the query keys with these words."""
+        others = self._spellings.get(bare, ())
+        return (bare, *others) if bare in self._by_query_key else others
 
     def _rating(self, bare: str, row: int) -> float:
         """Return the exact rating of a document for some words, from all query keys that have them.
@@ -317,7 +324,7 @@ class Confirmations:
         """
         confirmations: list[Confirmation] = []
         clicks: list[ClickCount] = []
-        for one in self._spellings.get(bare, ()):
+        for one in self._spelled(bare):
             counted = self._counted(one, row)
             confirmations += counted
             by_tenant = self._clicks.get(one)
@@ -345,7 +352,7 @@ class Confirmations:
             counted = self._counted(query_key, row)
             graded = [each.moment for each in counted if each.grade]
             exact, bare = 0.0, bare_key(query_key)
-            if len(self._spellings[bare]) > 1:
+            if len(self._spelled(bare)) > 1:
                 self._unrated.setdefault(bare, set()).add(row)
             else:
                 exact = self._rating(bare, row)

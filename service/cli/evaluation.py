@@ -77,7 +77,7 @@ def read_qrels(path: Path, queries: Path | None) -> tuple[dict[str, dict[str, An
     }
     without = sum(not any(isinstance(grade, int) and grade > 0 for grade in of.values()) for of in qrels.values())
     if without:
-        show.notice(f"{without} queries have no relevant document, and are not measured")
+        show.notice(f"queries without a relevant document, which are not measured: {without}")
     return qrels, faults
 
 

@@ -157,4 +157,4 @@ def test_the_grade_of_several_raters_is_the_mean_of_their_last_ratings(
     lines = "\n".join(json.dumps(dict(zip(names, one, strict=True))) for one in ratings)
     qrels, faults = read_qrels(written(tmp_path / "raters.jsonl", lines), None)
     assert (qrels, faults) == ({"humps": {"camel": 3, "yak": 0}, "striped": {"zebra": 1}, "fur": {"yak": 0}}, [])
-    assert "1 queries have no relevant document" in capsys.readouterr().err
+    assert "which are not measured: 1" in capsys.readouterr().err
