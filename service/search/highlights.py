@@ -147,6 +147,7 @@ class Marker:
         start, end = best[0], best[1] + length
         if len(found) < MAX_HIGHLIGHTS and end <= SCANNED_CHARACTERS:
             return found
+        end = _word_end(text, end, len(text))
         inside = self.highlighter.spans(text[start:end], self.wanted["text"], self.runs)
         before, after = ([one for one in found if one[1] <= start], [one for one in found if one[0] >= end])
         return [*before, *((start + a, start + b) for a, b in inside), *after]

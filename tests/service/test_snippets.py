@@ -182,3 +182,6 @@ def test_words_of_the_passage_are_found_after_many_marks_and_far_behind_in_a_tex
     assert near[: len(spans)] == spans
     assert list(near) == sorted(set(near)), "in reading order, none twice"
     assert marker.near_passage(text, [], (0, 9), 100) == []
+    cut = start + len(answer) - len("actor.")
+    ends = [one[1] for one in marker.near_passage(text, spans, (start, start), cut - start)]
+    assert cut + len("actor") in ends, "a word at the end of what is read is whole"
