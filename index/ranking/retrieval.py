@@ -53,7 +53,7 @@ class Query:
     allowed: Mask | None = None
     """(N,) bool over the documents of the generation, True = passes the filter; None allows all."""
     excluded_query: str | None = None
-    """Query key whose memory is left out, with that of the query's own words as typed and as corrected: a training
+    """A query key. Its memory and the memory of the query's words, as typed and as corrected, are left out: a training
     example or held-out query must not see its own feedback. None: all memory counts."""
     reading: ReadingOptions | None = None
     """How the text is read: corrections, completions, synonyms, stop words. None: as the generation says."""

@@ -1,4 +1,4 @@
-"""Spaces: words that are typed together, and words and codes that are typed in parts.
+"""Spaces: words that are typed together, words and codes that are typed in parts, and numbers with separators.
 
 The collection decides. A word that no document contains becomes two words that one document has:
 `coaxialcable`, `4gb`. Neighbouring words are searched in their joined form too, where documents have it: `works
@@ -6,7 +6,7 @@ tation`, `WRT-54GL`, `16 gb`. Known words keep their own form, so pairs such as 
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
@@ -14,7 +14,8 @@ from index.words.declared_synonyms import has_synonym
 from index.words.inflections import is_regular_form
 from index.words.query_words import Source
 from index.words.reading_options import ReadingOptions, folded
-from index.words.tokens import is_unspaced
+from index.words.thousands import OtherForm, other_forms
+from index.words.tokens import is_unspaced, tokens
 from index.words.vocabulary import Vocabulary, is_frequent
 from index.words.word import Substitute, Word
 
@@ -40,13 +41,17 @@ UNIT = re.compile(r"\d+[^\W\d_]+")
 """A number with a unit."""
 
 
+YEAR = re.compile(r"(?:1\d|20)(?!00)\d\d")
+"""A number of four digits that may be a year, but for round ones."""
+
+
 @dataclass(frozen=True)
 class Spaces:
     """The words of a query with other spaces.
 
-    words: the words, each unknown word that is split as its parts. joined: the joined forms of neighbouring words, at
-    the position of each. respelled: first position -> the last position and the spelling of words whose typed form no
-    document contains.
+    words: the words, each unknown word that is split as its parts. joined: the joined forms of neighbouring words, and
+    the other forms of numbers, at the position of each. respelled: first position -> the last position and the spelling
+    of words whose typed form no document contains.
     """
 
     words: list[Word]
@@ -64,14 +69,16 @@ def with_spaces(text: str, words: Sequence[Word], options: ReadingOptions, vocab
         if parts and not known:
             respelled[len(made)] = (len(made) + 1, " ".join(part.folded for part in parts))
         made += parts or [word]
-    joined, together = _joined(made, options, vocabulary)
-    return Spaces(made, joined, respelled | together)
+    numbers = _other_numbers(text, made, options, vocabulary)
+    joined, together = _joined(made, options, vocabulary, {one.position for one in numbers})
+    return Spaces(made, joined + numbers, respelled | together)
 
 
-def joined_forms(text: str) -> list[str]:
+def forms_of(text: str) -> list[str]:
     """Return the forms that `with_spaces` looks for in the vocabulary when it reads a text of known words."""
-    words = folded(text).split()
-    return [form for _, _, form in _forms(words)]
+    words = [(token, folded(token.text)) for token in tokens(text)]
+    joined = [form for *_, form in _forms([word for _, word in words])]
+    return joined + [other.text for other in other_forms(text, words)]
 
 
 def _parts(text: str, word: Word, known: int, options: ReadingOptions, vocabulary: Vocabulary) -> list[Word]:
@@ -146,9 +153,12 @@ def _is_border(typed: str, at: int) -> bool:
 
 
 def _joined(
-    words: Sequence[Word], options: ReadingOptions, vocabulary: Vocabulary
+    words: Sequence[Word], options: ReadingOptions, vocabulary: Vocabulary, numbers: Collection[int]
 ) -> tuple[list[Substitute], dict[int, tuple[int, str]]]:
-    """Return the joined forms of neighbouring words, and those that are the spelling of unknown words."""
+    """Return the joined forms of neighbouring words, and those that are the spelling of unknown words.
+
+    numbers: the positions of numbers that documents write in another form. They are known.
+    """
     forms = list(_forms(["" if _is_kept(word, options) else word.folded for word in words]))
     if not forms:
         return [], {}
@@ -167,9 +177,43 @@ def _joined(
         for position, known in enumerate(counts, first):
             own = vocabulary.idf(known) if all(counts) else idf / len(counts)  # the word counts once, as if typed so
             joined.append(Substitute(position, terms[0], min(idf, own), factor, Source.EXACT))
-        if not all(counts) and first >= done and not any(word.part for word in words[first : last + 1]):
+        unknown = [at for at, known in enumerate(counts, first) if not known and at not in numbers]
+        if unknown and first >= done and not any(word.part for word in words[first : last + 1]):
             respelled[first], done = (last, form), last + 1
     return joined, respelled
+
+
+def _other_numbers(
+    text: str, words: Sequence[Word], options: ReadingOptions, vocabulary: Vocabulary
+) -> list[Substitute]:
+    """Return the numbers of a query with or without separators, where documents write them so.
+
+    A number that documents write as it was typed keeps its weight: the words of the other form may stand apart. If it
+    looks like a year, it is one: no document is searched for `1,984`.
+    """
+    typed = [
+        ""
+        if _is_kept(word, options) or (YEAR.fullmatch(word.folded) and vocabulary.term_count(word.term))
+        else word.folded
+        for word in words
+    ]
+    others = list(other_forms(text, [(word.token, form) for word, form in zip(words, typed, strict=True)]))
+    found: list[Substitute] = []
+    for other, count in zip(others, vocabulary.counts([other.text for other in others]), strict=True):
+        terms = vocabulary.stems(other.text) if count else ()
+        if len(terms) == len(other.text.split()):
+            found += _in_place_of(words, other, " ".join(terms), vocabulary.idf(count), vocabulary)
+    return found
+
+
+def _in_place_of(
+    words: Sequence[Word], other: OtherForm, term: str, idf: float, vocabulary: Vocabulary
+) -> Iterator[Substitute]:
+    """Yield the substitutes of the words of a number. Unknown words share its idf: it counts once."""
+    counts = [vocabulary.term_count(word.term) for word in words[other.first : other.last + 1]]
+    for position, known in enumerate(counts, other.first):
+        own = vocabulary.idf(known) if all(counts) else idf / len(counts)
+        yield Substitute(position, term, own, JOINED_FACTOR, Source.EXACT)
 
 
 def _forms(words: Sequence[str]) -> Iterator[tuple[int, int, str]]:

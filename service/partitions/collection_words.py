@@ -8,7 +8,7 @@ from typing import Any
 from index.partitions.merged_words import MergedPostings
 from index.words.analyzers import analyzer_for
 from index.words.reading_options import ReadingOptions
-from index.words.spaces import joined_forms
+from index.words.spaces import forms_of
 from index.words.tokens import spaced
 from index.words.vocabulary import Vocabulary
 from index.words.word_search import Reading, read
@@ -152,6 +152,6 @@ class WordsOfCollections:
 
 
 def _terms(text: str, stems: Callable[[str], Sequence[str]]) -> list[tuple[str, str]]:
-    """Return the distinct terms of a query with their field, and the joined forms of its words."""
+    """Return the distinct terms of a query with their field, and the other forms of its words."""
     terms = [("words", term) for term in dict.fromkeys(stems(spaced(text)))]
-    return [*terms, *(("surface", form) for form in dict.fromkeys(joined_forms(text)))]
+    return [*terms, *(("surface", form) for form in dict.fromkeys(forms_of(text)))]

@@ -62,14 +62,15 @@ class Highlighter:
         """Return what marks these terms.
 
         terms: name of a field -> terms of the index, which are stems. runs: terms that are marked in every field where
-        they follow each other; one of them at least is a pair of characters.
+        they follow each other; one of them at least is a pair of characters, or the first is the first group of a
+        number.
         """
         return Marker(self, {field: _marked(of_field) for field, of_field in terms.items()}, runs)
 
     def spans(self, text: str, wanted: AbstractSet[str], runs: Sequence[tuple[str, ...]]) -> list[Span]:
         """Return the spans of the first words whose stems are wanted, in reading order, at most MAX_HIGHLIGHTS."""
         scanned = text[:SCANNED_CHARACTERS]
-        if scanned.isascii() or UNUSUAL.search(scanned) is None:
+        if not _may_have_number(scanned, runs) and (scanned.isascii() or UNUSUAL.search(scanned) is None):
             return self._spans_of_words(scanned, wanted)[:MAX_HIGHLIGHTS]
         if is_plain(scanned):
             return self._spans_of_plain(scanned, wanted, runs)
@@ -78,7 +79,7 @@ class Highlighter:
         return list(dict.fromkeys(spans))  # a fraction is one character and two words
 
     def _spans_of_plain(self, text: str, wanted: AbstractSet[str], runs: Sequence[tuple[str, ...]]) -> list[Span]:
-        if not has_unspaced(text, len(text)):
+        if not has_unspaced(text, len(text)) and not _may_have_number(text, runs):
             return self._spans_of_words(text, wanted)[:MAX_HIGHLIGHTS]
         stem, single = self._stem_of_token, {term for term in wanted if len(term) == 1 and is_unspaced(term)}
         if runs:
@@ -156,6 +157,11 @@ class Marker:
 def _marked(terms: AbstractSet[str]) -> AbstractSet[str]:
     """Return the terms that are marked: single letters only where there is no other word."""
     return {term for term in terms if len(term) > 1 or term.isdigit() or is_unspaced(term)} or terms
+
+
+def _may_have_number(text: str, runs: Sequence[tuple[str, ...]]) -> bool:
+    """Return whether a text has the first group of a number that is one of the runs."""
+    return any(run[0].isdigit() and run[0] in text for run in runs)
 
 
 def _places_of(runs: Iterable[tuple[str, ...]], terms: Sequence[str]) -> AbstractSet[int]:

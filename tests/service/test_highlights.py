@@ -177,3 +177,17 @@ def test_forgotten_stems_are_computed_again(monkeypatch: pytest.MonkeyPatch) -> 
 def test_the_pairs_of_a_run_are_marked_only_together(text: str, marked: list[str]) -> None:
     find = Highlighter("none").for_terms({"text": frozenset({"手机"})}, [("移动", "动电", "电话")])
     assert [text[one["start"] : one["end"]] for one in find({"text": text})] == marked
+
+
+@pytest.mark.parametrize(
+    ("text", "marked"),
+    [
+        ("1,000 sheets", ["1", "000", "sheets"]),
+        ("1 sheet of 000", ["sheet"]),
+        ("Blätter: 1.000", ["1", "000"]),
+        ("500 sheets", ["sheets"]),
+    ],
+)
+def test_the_groups_of_a_number_are_marked_only_together(text: str, marked: list[str]) -> None:
+    find = Highlighter("english").for_terms({"text": frozenset({"1000", "sheet"})}, [("1", "000")])
+    assert [text[one["start"] : one["end"]] for one in find({"text": text})] == marked

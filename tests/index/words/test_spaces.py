@@ -7,7 +7,7 @@ import pytest
 
 from index.words.bm25_index import WordIndex
 from index.words.reading_options import ReadingOptions, Synonyms
-from index.words.spaces import joined_forms
+from index.words.spaces import forms_of
 from index.words.word_search import WordSearcher
 
 TEXTS = [
@@ -169,7 +169,8 @@ def test_documents_that_are_not_written_yet_and_removed_documents_count(tmp_path
     index.close()
 
 
-def test_joined_forms_are_those_of_neighbours_and_of_codes() -> None:
-    assert joined_forms("Work station") == ["workstation"]
-    assert joined_forms("WH-1000 XM4") == ["wh1000xm4", "wh1000", "1000xm4"]
-    assert joined_forms("10 20") == joined_forms("one") == joined_forms("") == []
+def test_forms_of_are_those_of_neighbours_and_of_codes() -> None:
+    assert forms_of("Work station") == ["workstation"]
+    assert forms_of("WH-1000 XM4") == ["wh1000xm4", "wh1000", "1000xm4", "1 000"]
+    assert forms_of("10,000 mAh") == ["10000mah", "000mah", "10000"]
+    assert forms_of("10 20") == forms_of("one") == forms_of("") == []
