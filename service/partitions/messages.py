@@ -95,7 +95,8 @@ class Selected:
 
     rows_of: id -> row of the documents among those asked for that pass. facets: field -> values with counts of all
     matching documents. ordered: rows in the order of `sort`, at most `PartSearch.window`; None without `sort`.
-    sorted_by: for each of them, its value for each rule of `sort`, then for `distinct`. matching: the number of all
+    ids: for each of them, the bytes by which equal documents are ordered. sorted_by: for each of them, its value for
+    each rule of `sort`, then for `distinct`. matching: the number of all
     matching documents, None without `count`.
     """
 
@@ -103,6 +104,7 @@ class Selected:
     facets: Mapping[str, Sequence[tuple[Scalar, int]]]
     standing: Standing
     ordered: Sequence[int] | None
+    ids: Sequence[bytes]
     sorted_by: Sequence[tuple[Scalar | None, ...]]
     matching: int | None
 

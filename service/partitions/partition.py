@@ -130,16 +130,18 @@ class Partition:
         columns = chosen.columns
         count = chosen.count()
         if columns is None or chosen.matching is None:
-            return Selected(passing, {}, standing, None, (), count)
+            return Selected(passing, {}, standing, None, (), (), count)
         matching = generation.rows[chosen.matching]
         facets = {name: columns.of(name, matching).counts() for name in request.facets or ()}
         if chosen.ordered is None:
-            return Selected(passing, facets, standing, None, (), count)
-        rows = generation.rows[chosen.ordered[: search.window]]
+            return Selected(passing, facets, standing, None, (), (), count)
+        first = chosen.ordered[: search.window]
+        rows, order = generation.rows[first], generation.columns.id_order.take(first)
         fields = [rule.rpartition(":")[0] for rule in request.sort or ()]
         fields += [request.distinct] if request.distinct else []
         values = [columns.of(name, rows).first() for name in fields]
-        return Selected(passing, facets, standing, rows.tolist(), list(zip(*values, strict=True)), count)
+        by = list(zip(*values, strict=True))
+        return Selected(passing, facets, standing, rows.tolist(), order.tolist(), by, count)
 
     def has_others(self, search: PartSearch, values: Sequence[Scalar], shown: Ints) -> bool:
         """Return whether documents that may be hits have other values of `distinct` than these, or have none.

@@ -19,8 +19,8 @@ from service.search.pinning import Pins
 from service.search.schemas import SearchIn
 from service.search.selection import MAX_FACET_VALUES, selects_by_logit
 
-Entry = tuple[int, tuple[Scalar | None, ...]]
-"""A row, and its values for the rules of `sort`, then for `distinct`."""
+Entry = tuple[bytes, int, tuple[Scalar | None, ...]]
+"""The bytes that order equal documents, a row, and its values for the rules of `sort`, then for `distinct`."""
 
 
 @dataclass(frozen=True)
@@ -91,13 +91,13 @@ class SortedRows:
 
     def _ordered(self, found: Sequence[Selected]) -> Ints:
         request = self._parts.search.request
-        entries = [entry for one in found for entry in zip(one.ordered or (), one.sorted_by, strict=True)]
-        entries.sort(key=lambda entry: entry[0])
+        entries = [entry for one in found for entry in zip(one.ids, one.ordered or (), one.sorted_by, strict=True)]
+        entries.sort(key=lambda entry: entry[:2])
         for place, rule in reversed(list(enumerate(request.sort or ()))):  # stable, so an earlier rule decides
             entries = _sorted_by(entries, place, rule.endswith(":desc"))
-        rows = np.asarray([row for row, _ in entries], np.int64)
+        rows = np.asarray([row for _, row, _ in entries], np.int64)
         if request.distinct and not self._by_logit:
-            rows = rows[first_of_each([values[-1] for _, values in entries])]
+            rows = rows[first_of_each([values[-1] for *_, values in entries])]
         return rows[: self._count]
 
 
@@ -134,6 +134,6 @@ def _facets(found: Sequence[Selected], fields: Sequence[str]) -> dict[str, Any]:
 
 def _sorted_by(entries: Sequence[Entry], place: int, falling: bool) -> list[Entry]:
     """Return the entries by their values at a place; those without a value come last."""
-    keyed = [(sort_key(value), entry) for entry in entries if (value := entry[1][place]) is not None]
+    keyed = [(sort_key(value), entry) for entry in entries if (value := entry[-1][place]) is not None]
     keyed.sort(key=lambda one: one[0], reverse=falling)
-    return [entry for _, entry in keyed] + [entry for entry in entries if entry[1][place] is None]
+    return [entry for _, entry in keyed] + [entry for entry in entries if entry[-1][place] is None]

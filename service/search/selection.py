@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from index.generation.generation import Generation
 from index.ranking.search import Ranking
@@ -145,7 +146,8 @@ def select(
     if columns is None or not request.sort:
         return Selection(generation, request, columns, matching, reading=reading, allowed=allowed)
     doc_indices = np.flatnonzero(matching)
-    ordered: Ints = doc_indices[sorted_documents(columns, request.sort, generation.rows[doc_indices])]
+    ids = generation.columns.id_order.take(doc_indices)
+    ordered: Ints = doc_indices[sorted_documents(columns, request.sort, generation.rows[doc_indices], ids)]
     by_logit = selects_by_logit(request, reading)
     if request.distinct and not by_logit:
         values = columns.of(request.distinct, generation.rows[ordered])
@@ -171,13 +173,22 @@ def count_facets(columns: Columns, fields: Sequence[str], rows: Ints) -> dict[st
     return {name: facet(columns.of(name, rows).counts(), MAX_FACET_VALUES) for name in fields}
 
 
-def sorted_documents(columns: Columns, rules: Sequence[str], rows: Ints) -> Ints:
-    """Return the order (n,) of documents by sort rules such as `price:asc`; documents without a value come last."""
+def sorted_documents(columns: Columns, rules: Sequence[str], rows: Ints, ids: NDArray[np.bytes_]) -> Ints:
+    """Return the order (n,) of documents by sort rules such as `price:asc`; documents without a value come last.
+
+    Equal documents are ordered by ids (n,), as in `index.generation.columns.id_order`: not by rows (n,), because a
+    change gives a document another row, and would move it between two pages.
+    """
     keys = []
     for rule in reversed(rules):
         name, _, direction = rule.rpartition(":")
         ranks = columns.of(name, rows).ranks()
         missing = ranks < 0
         keys += [np.where(missing, 0, ranks if direction == "asc" else -ranks), missing]
-    order: Ints = np.lexsort((rows, *keys))
+    order: Ints = np.lexsort(keys)
+    differs = np.any([key[order][1:] != key[order][:-1] for key in keys], axis=0)
+    starts = np.concatenate([[True], differs])[: len(order)]
+    tied = ~starts | ~np.concatenate([differs, [True]])[: len(order)]
+    group, among = np.cumsum(starts)[tied], order[tied]
+    order[tied] = among[np.lexsort((ids[among], group))]
     return order
