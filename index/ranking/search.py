@@ -209,16 +209,22 @@ def pooled_value(generation: Generation, ranking: Ranking) -> Floats:
 
 
 def browse(
-    generation: Generation, head: AttentionHead, query: Query, count: int, wanted: Ints | None = None
+    generation: Generation, head: AttentionHead, query: Query, count: int, wanted: Ints | None, required: Ints
 ) -> Ranking:
     """Return all documents that pass, as the ranking of a query without words: equal logits, the newest first.
 
-    At most `count` documents; wanted (n,): these doc indices, in this order, instead of the newest.
+    At most `count` documents, and after them those of `required` (m,) that are not among them. wanted (n,): these doc
+    indices, in this order, instead of the newest.
     """
     if wanted is None:
         passing = generation.alive if query.allowed is None else generation.alive & query.allowed
         wanted = np.flatnonzero(passing)[::-1]
-    return browse_documents(head, query, wanted[:count])
+    return browse_documents(head, query, with_required(wanted[:count], required))
+
+
+def with_required(shown: Ints, required: Ints) -> Ints:
+    """Return these documents (n,), and after them those of `required` (m,) that are not among them."""
+    return np.concatenate([shown, required[~np.isin(required, shown)]])
 
 
 def browse_documents(head: AttentionHead, query: Query, shown: Ints) -> Ranking:

@@ -14,7 +14,7 @@ import numpy as np
 from index.partitions.parted import PartedDocuments
 from index.ranking.heatmaps import WordsByKeys
 from index.ranking.retrieval import Mode, Query, with_vectors
-from index.ranking.search import Ranking, browse_documents, rank
+from index.ranking.search import Ranking, browse_documents, rank, with_required
 from index.records import Floats, Ints
 from index.words.query_syntax import ParsedQuery, parse_query
 from index.words.word_search import Reading
@@ -27,7 +27,7 @@ from service.partitions.selecting import Selection, selected
 from service.runtime.rules import Rule
 from service.runtime.search_runtime import SearchRuntime
 from service.runtime.served_collection import ServedCollection, Serving
-from service.search import exploring, selection
+from service.search import exploring, pinning, selection
 from service.search.actions import (
     EVERYTHING,
     body_of,
@@ -48,7 +48,6 @@ from service.search.rounds import Found, find
 from service.search.schemas import MAX_WINDOW, SearchIn
 from service.search.serving import serving_model
 from service.search.stopwatch import Stopwatch
-from service.storage.database import now
 
 PARTITION_AWAY = "partition_away"
 """A partition did not answer, so its documents are missing."""
@@ -149,7 +148,9 @@ class Coordinator:
         def ranked(query: Query, kept: Ints) -> Ranked:
             def of(required: Ints) -> Ranking:
                 if everything:
-                    rows = parts.newest(MAX_WINDOW) if chosen.ordered is None else required
+                    rows = required
+                    if chosen.ordered is None:
+                        rows = with_required(parts.newest(MAX_WINDOW), required)
                     ranking = browse_documents(head, query, rows)
                 else:
                     ranking = rank(PartedDocuments(parts), head, query, required)
@@ -176,12 +177,10 @@ class Coordinator:
         if parsed.text.strip() in ("", EVERYTHING):
             unread = np.zeros(state.dim, np.float32)
             query = Query(EVERYTHING, unread, Mode(request.mode), candidate_count(request))
-            search = PartSearch(wanted, serving.version, request, caller, parsed, query)
-            return Prepared(search, serving, None, words)
-        query, reading = self._query(state, without_leaks(request, caller), caller, parsed, words)
-        rules: list[Rule] = []
-        if len(state.rules):
-            rules = state.rules.matching((query.text, reading.text), query.vector, now())
+            reading = None
+        else:
+            query, reading = self._query(state, without_leaks(request, caller), caller, parsed, words)
+        rules = pinning.matching_rules(state, query, reading) if len(state.rules) else []
         pinned = max((position for rule in rules for _, position in rule.pins), default=0)
         query = replace(query, count=max(query.count, 0 if request.sort else pinned))
         hidden = tuple(id for rule in rules for id in rule.hides)

@@ -128,7 +128,7 @@ def _find(
     def ranked(query: Query, kept: Ints) -> Ranked:
         def rank(required: Ints) -> Ranking:
             if everything:
-                ranking = browse(generation, serving.head, query, MAX_WINDOW, selected.ordered)
+                ranking = browse(generation, serving.head, query, MAX_WINDOW, selected.ordered, pins.doc_indices)
             else:
                 ranking = search(generation, serving.head, query, required)
             stopwatch.split(retrieve=ranking.retrieve_ms, attend=ranking.attend_ms)

@@ -1,6 +1,7 @@
 """Applies the rules of a collection to a search: hidden documents are excluded, pinned documents get their positions.
 
-Rules apply in every mode. Searches with `sort` have no pinned documents. No rule applies to searches without words.
+Rules apply in every mode. Searches with `sort` have no pinned documents. Rules of the text `*` apply to
+searches without words.
 """
 
 from collections.abc import Callable, Sequence
@@ -50,13 +51,13 @@ def apply_rules(
 ) -> tuple[Query, Pins]:
     """Return the query without the documents that rules hide, and the documents that rules pin.
 
-    reading: None for a search without words, which no rule matches. is_sorted: no document is pinned. A document that a
+    reading: None for a search without words, whose text is `*`. is_sorted: no document is pinned. A document that a
     rule hides is not pinned by another rule. A pinned document that does not exist, or that the filter excludes, is
     left out.
     """
-    if reading is None or not len(state.rules):
+    if not len(state.rules):
         return query, NONE
-    rules = state.rules.matching((query.text, reading.text), query.vector, now())
+    rules = matching_rules(state, query, reading)
     if not rules:
         return query, NONE
     ids = {id for rule in rules for id in (*rule.hides, *(pinned for pinned, _ in rule.pins))}
@@ -67,6 +68,12 @@ def apply_rules(
     pins = NONE if is_sorted else pins_of(rules, {id: at for id, at in doc_index_of.items() if allowed[at]})
     count = max(query.count, int(pins.positions.max(initial=0)))  # so that every page has the same positions
     return replace(query, allowed=allowed if hidden else query.allowed, count=count), pins
+
+
+def matching_rules(state: ServedCollection, query: Query, reading: Reading | None) -> list[Rule]:
+    """Return the rules that match a query as it was typed, or as it was corrected and completed. reading: as above."""
+    texts = (query.text,) if reading is None else (query.text, reading.text)
+    return state.rules.matching(texts, query.vector, now())
 
 
 def ranks_of_hits(

@@ -1,4 +1,4 @@
-"""Facets count values by their labels."""
+"""Facets count values by their labels, and documents with equal values have an order."""
 
 from pathlib import Path
 
@@ -53,3 +53,14 @@ def test_texts_that_differ_in_case_are_neighbours_and_different_values(tmp_path:
         shop.add(*({"id": brand, "text": "a kettle", "metadata": {"brand": brand}} for brand in brands))
         answer = shop.search("kettle", sort=["brand:asc"], distinct="brand")
         assert [hit["id"] for hit in answer["hits"]] == ["ACME", "Acme", "acme", "Bolt", "bolt"]
+
+
+def test_documents_with_equal_values_are_in_the_order_of_their_ids(tmp_path: Path) -> None:
+    with opened(tmp_path / "data") as client:
+        shop = create(client, "shop", filterable=["price"])
+        prices = {"b": 5, "c": 5, "a": 5, "d": 4, "e": 6}
+        shop.add(*({"id": id, "text": f"cup {id}", "metadata": {"price": price}} for id, price in prices.items()))
+        assert shop.ids("cup", sort=["price:asc"]) == ["d", "a", "b", "c", "e"]
+        assert shop.ids("cup", sort=["price:desc"]) == ["e", "a", "b", "c", "d"]
+        shop.client.patch(f"{shop.path}/documents/a", json={"metadata": {"price": 5, "sold": 1}})
+        assert shop.ids("cup", sort=["price:asc"]) == ["d", "a", "b", "c", "e"], "a change moves no document"

@@ -143,6 +143,7 @@ def test_a_coordinator_follows_every_change(writer: TestClient, address: str, tm
         same()
         rule = {"query": {"contains": "old"}, "pin": [{"id": "new", "position": 2}], "hide": ["tree-00"]}
         assert writer.put(f"{wood.path}/rules/r", json=rule).is_success
+        assert writer.put(f"{wood.path}/rules/s", json=rule | {"query": {"exact": "*"}}).is_success
         same()
         version = put_model_file(writer, 3.0, "wood", hop=0.5, context=0.4)
         good(writer.put(f"{wood.path}/models/aliases/champion", json={"version": version, "force": True}))

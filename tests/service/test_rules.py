@@ -293,9 +293,30 @@ def test_thresholds_and_distinct_keep_pinned_documents(shop: CollectionClient) -
 
 def test_rules_hide_and_do_not_pin_in_sorted_searches(shop: CollectionClient) -> None:
     put(shop, "r", {"exact": QUERY}, pin=[pin("medlar")], hide=["apple"])
-    put(shop, "s", {"exact": "*"}, hide=["apple"])
     assert shop.ids(QUERY, sort=["price:asc"]) == [id for id in FRUIT if id != "apple"]
     assert "apple" in shop.ids("*")
+
+
+def test_rules_of_everything_apply_to_searches_without_words(shop: CollectionClient) -> None:
+    newest = shop.ids("*")
+    put(shop, "all", {"exact": "*"}, pin=[pin(newest[-1], 1), pin(newest[3], 2)], hide=[newest[0]])
+    shown = [newest[-1], newest[3], *(id for id in newest[1:-1] if id != newest[3])]
+    assert shop.ids("*") == shown
+    assert [shop.ids("*", limit=2, offset=at) for at in (0, 2)] == [shown[:2], shown[2:4]]
+    assert shop.search("*", explain=True)["hits"][0]["explain"]["rule"] == "all"
+    assert newest[0] in shop.ids(QUERY)
+    assert shop.ids("*", sort=["price:asc"]) == [id for id in FRUIT if id != newest[0]]
+    dear = shop.ids("*", filter="price > 2")
+    assert dear == [id for id in shown if id in dear], "a page of a category"
+    assert shop.ids("stone:true", operators=True) == ["cherry", newest[3]], "conditions are no words"
+
+
+def test_a_pinned_document_beyond_the_newest_is_shown(shop: CollectionClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("service.search.actions.MAX_WINDOW", 2)
+    newest = shop.ids("*")
+    put(shop, "all", {"exact": "*"}, pin=[pin(FRUIT[0], 1)])
+    assert len(newest) == 2
+    assert shop.ids("*") == [FRUIT[0], *newest]
 
 
 def test_an_explanation_names_the_rule(shop: CollectionClient) -> None:

@@ -201,16 +201,6 @@ def test_hits_are_sorted_over_all_matching_documents(shop: CollectionClient) -> 
     ]
 
 
-def test_documents_with_equal_values_are_in_the_order_of_their_ids(client: TestClient) -> None:
-    shop = create(client, "ties", filterable=["price"])
-    prices = {"b": 5, "c": 5, "a": 5, "d": 4, "e": 6}
-    shop.add(*({"id": id, "text": f"cup {id}", "metadata": {"price": price}} for id, price in prices.items()))
-    assert ids(shop.search("cup", sort=["price:asc"])) == ["d", "a", "b", "c", "e"]
-    assert ids(shop.search("cup", sort=["price:desc"])) == ["e", "a", "b", "c", "d"]
-    shop.client.patch(f"{shop.path}/documents/a", json={"metadata": {"price": 5, "sold": 1}})
-    assert ids(shop.search("cup", sort=["price:asc"])) == ["d", "a", "b", "c", "e"], "a change moves no document"
-
-
 def test_a_value_is_shown_once_with_distinct(shop: CollectionClient) -> None:
     answer = shop.search("kettle tea", distinct="brand")
     brands = [hit["metadata"].get("brand") for hit in answer["hits"]]
