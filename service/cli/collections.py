@@ -93,6 +93,13 @@ def set_collection(
             help="Make a model from the documents by itself, while no labelled model serves.",
         ),
     ] = None,
+    suggestions_min_clients: Annotated[
+        int | None, typer.Option(min=2, max=10_000, help="Clients that sent a query that is suggested, at least.")
+    ] = None,
+    suggestions_off_words: Annotated[
+        str | None,
+        typer.Option(help="No query with one of these words or phrases is suggested; an empty text for none."),
+    ] = None,
     stop_words: Annotated[
         str | None, typer.Option(help="Words that are left out of queries: the,of; an empty text for none.")
     ] = None,
@@ -140,6 +147,10 @@ def set_collection(
     typing = {"enabled": typos, "one_edit": typos_one_edit, "two_edits": typos_two_edits}
     given = {field: value for field, value in typing.items() if value is not None}
     body |= {"typos": given} if given else {}
+    suggesting: dict[str, Any] = {} if suggestions_min_clients is None else {"min_clients": suggestions_min_clients}
+    if suggestions_off_words is not None:
+        suggesting["off_words"] = comma_separated(suggestions_off_words)
+    body |= {"suggestions": suggesting} if suggesting else {}
     with connect(data, url, creates=True) as service:
         write_collection(service.call("PUT", collection_path(name), body), json_out)
 

@@ -44,6 +44,15 @@ class Typos(Answer):
     """Fields of documents in which corrections do not match."""
 
 
+class SuggestionSettings(Answer):
+    """Which logged queries complete a query."""
+
+    min_clients: int
+    """Clients that sent the query, at least."""
+    off_words: list[str]
+    """Words or short phrases: no query that contains one of them is suggested."""
+
+
 class Synonyms(Answer):
     """Words that mean the same."""
 
@@ -106,6 +115,8 @@ class CollectionSettings(Answer):
     """When training starts by itself; null for never."""
     train_from_documents: bool
     """Whether a model is made from the documents by itself, while no labelled model serves."""
+    suggestions: SuggestionSettings
+    """Which logged queries complete a query."""
 
 
 class Encoder(Answer):
@@ -167,6 +178,7 @@ class Collection(Answer):
             "stop_words": [],
             "train": None,
             "train_from_documents": False,
+            "suggestions": {"min_clients": 3, "off_words": []},
         },
         encoder={"model": "all-MiniLM-L6-v2", "fingerprint": "5b2f", "dim": 384},
         counts={

@@ -6,7 +6,7 @@ from pydantic import Field, field_validator
 
 from index.words.analyzers import LANGUAGES
 from service.http.requests import Strict
-from service.runtime.collection_settings import DEFAULT_SCHEDULE
+from service.runtime.collection_settings import DEFAULT_SCHEDULE, DEFAULT_SUGGESTIONS
 
 NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9_-]{0,127}$"
 FieldName = Annotated[str, Field(min_length=1, max_length=128, pattern=r'^[^"\x00]+$')]
@@ -47,6 +47,18 @@ class TyposIn(Strict):
     off_fields: Annotated[list[Literal["title", "text"]], Field(max_length=2)] = Field(default_factory=list)
 
 
+class SuggestionsIn(Strict):
+    """Which logged queries complete a query.
+
+    Omitted fields keep their values, or get the defaults in a new collection.
+    """
+
+    min_clients: Annotated[int, Field(ge=2, le=10_000)] = DEFAULT_SUGGESTIONS["min_clients"]
+    """Clients that sent the query, at least."""
+    off_words: Annotated[list[Word], Field(max_length=1000)] = Field(default_factory=list)
+    """Words or short phrases: no query that contains one of them is suggested."""
+
+
 class TrainingScheduleIn(Strict):
     """When a training run starts by itself. Omitted fields keep their values, or get the defaults in a new schedule."""
 
@@ -71,6 +83,7 @@ class CollectionIn(Strict):
     stop_words: Annotated[list[Word], Field(max_length=1000)] | None = None
     train: TrainingScheduleIn | None = None
     train_from_documents: bool | None = None
+    suggestions: SuggestionsIn | None = None
 
     @field_validator("language")
     @classmethod

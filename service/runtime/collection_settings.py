@@ -18,6 +18,8 @@ DEFAULT_ATTENTION: dict[str, Any] = {"form": "bilinear", "heads": 1, "normaliser
 """How queries attend to keys. Collections of earlier releases lack `value_rank`."""
 DEFAULT_SCHEDULE: dict[str, Any] = {"every_hours": 24, "min_new_queries": 50}
 """The schedule of training where a schedule leaves its fields out."""
+DEFAULT_SUGGESTIONS: dict[str, Any] = {"min_clients": 3, "off_words": []}
+"""Which logged queries are suggested. Collections of earlier releases lack it."""
 
 
 @dataclass(frozen=True)
@@ -47,8 +49,12 @@ class CollectionSettings:
     train_from_documents: bool = False
     """Whether a model is made from the documents by itself, while no labelled model serves."""
 
+    suggestions: dict[str, Any] = field(default_factory=DEFAULT_SUGGESTIONS.copy)
+    """How many clients a suggested query needs, and the words or short phrases of queries that are never suggested."""
+
     def __post_init__(self) -> None:
         object.__setattr__(self, "attention", DEFAULT_ATTENTION | self.attention)
+        object.__setattr__(self, "suggestions", DEFAULT_SUGGESTIONS | self.suggestions)
 
     @cached_property
     def reading(self) -> ReadingOptions:
@@ -76,7 +82,7 @@ class CollectionSettings:
 
     def changed(self, changes: dict[str, Any]) -> "CollectionSettings":
         """Return the settings with these changes. Omitted settings keep their values, also inside objects."""
-        more = {"attention": self.attention | changes.get("attention", {})}
+        more = {name: getattr(self, name) | changes.get(name, {}) for name in ("attention", "suggestions")}
         if changes.get("train") is not None:
             more["train"] = DEFAULT_SCHEDULE | (self.train or {}) | changes["train"]
         if isinstance(changes.get("typos"), dict):

@@ -88,6 +88,19 @@ def test_stop_words_are_set_and_removed(directory: Path, capsys: pytest.CaptureF
     assert stop_words("--stop-words", "") == []
 
 
+def test_suggestions_are_set_field_by_field(directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def suggestions(*options: Any) -> Any:
+        return json.loads(run(capsys, "collections", "set", "shop", *options, "--json"))["settings"]["suggestions"]
+
+    assert suggestions("--suggestions-min-clients", 9) == {"min_clients": 9, "off_words": []}
+    assert suggestions("--suggestions-off-words", "viper, red hat") == {
+        "min_clients": 9,
+        "off_words": ["viper", "red hat"],
+    }
+    assert suggestions("--suggestions-off-words", "") == {"min_clients": 9, "off_words": []}
+    run(capsys, "collections", "set", "shop", "--suggestions-min-clients", 1, code=2)
+
+
 def test_typos_are_set_field_by_field(directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
     def typos(*options: Any) -> Any:
         return json.loads(run(capsys, "collections", "set", "shop", *options, "--json"))["settings"]["typos"]

@@ -7,8 +7,11 @@ import pytest
 from fastapi.testclient import TestClient
 
 from service.suggestions import repository
-from service.suggestions.actions import MIN_CLIENTS, prefix_of
-from tests.service.client import CollectionClient, create, opened, problem, runtime_of
+from service.suggestions.actions import prefix_of
+from tests.service.client import CollectionClient, create, good, opened, problem, runtime_of
+
+MIN_CLIENTS = 3
+"""The default."""
 
 
 @pytest.fixture(scope="module")
@@ -120,3 +123,31 @@ def test_the_query_reads_a_range_of_the_index(shop: CollectionClient, monkeypatc
     searches = [plan for plan in plans if "events" in plan or "queries" in plan]
     assert len(searches) == 3
     assert all("source>? AND source<?" in plan for plan in searches)
+
+
+def test_the_owner_chooses_how_many_clients_a_suggestion_needs(shop: CollectionClient) -> None:
+    click(shop, "red shoe", 4)
+    click(shop, "red hat", 5)
+    good(shop.client.put(shop.path, json={"suggestions": {"min_clients": 5}}))
+    assert suggested(shop, "red") == ["red hat"]
+    settings = good(shop.client.put(shop.path, json={"suggestions": {"off_words": ["hat"]}}))["settings"]
+    assert settings["suggestions"] == {"min_clients": 5, "off_words": ["hat"]}
+    assert suggested(shop, "red") == []
+
+
+@pytest.mark.parametrize(
+    ("off", "left"),
+    [
+        (["CAFÉ"], ["a red shoe", "a shoed café-owner"][:1]),
+        (["red shoe"], ["a cafe with shoes", "a shoed café-owner"]),
+        (["shoe"], ["a cafe with shoes", "a shoed café-owner"]),
+        (["!"], ["a cafe with shoes", "a red shoe", "a shoed café-owner"]),
+    ],
+)
+def test_a_query_with_an_excluded_word_or_phrase_is_not_suggested(
+    shop: CollectionClient, off: list[str], left: list[str]
+) -> None:
+    for query in ("a red shoe", "a cafe with shoes", "a shoed café-owner"):
+        click(shop, query)
+    good(shop.client.put(shop.path, json={"suggestions": {"off_words": off}}))
+    assert suggested(shop, "a") == left
