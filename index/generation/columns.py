@@ -71,13 +71,17 @@ class Columns:
         """Return the positions of the keys of these documents, in the order of the documents."""
         return _spans(self.first_key, doc_indices)
 
+    def token_positions(self, doc_indices: Ints) -> Ints:
+        """Return the positions of the words of these documents, in the order of the documents."""
+        return _spans(self.first_token, doc_indices)
+
     def field_positions(self, doc_indices: Ints) -> Ints:
         """Return the positions of the metadata pairs of these documents, in the order of the documents."""
         return _spans(self.first_field, doc_indices)
 
     def taken(self, doc_indices: Ints) -> "Columns":
         """Return the columns of these documents, in this order."""
-        keys, tokens = self.key_positions(doc_indices), _spans(self.first_token, doc_indices)
+        keys, tokens = self.key_positions(doc_indices), self.token_positions(doc_indices)
         pairs = self.field_positions(doc_indices)
         return Columns(
             rows=self.rows[doc_indices],

@@ -27,6 +27,7 @@ from index.words.query_words import QueryWords, Source
 from index.words.reading_options import EXACTLY, ReadingOptions
 from index.words.term_matching import Matches, bm25, documents_with, documents_with_phrases, find_words, match
 from index.words.uncorrected_fields import documents_outside, without_corrections
+from index.words.visible_words import VisibleWords
 from index.words.word_search import WordSearcher
 from index.words.word_statistics import WordStatistics
 
@@ -131,6 +132,14 @@ class Generation:
             mean_title_words = self.mean_title_words if statistics is None else statistics.mean_title_words
             signals = document_signals(query, found, title_words, mean_title_words)
         return bm25(query, found, mean_words), match(query, found), signals
+
+    def visible_words(self, visible: Mask) -> VisibleWords:
+        """Return the words of these documents (N,) bool, for a reader who sees no others."""
+        doc_indices = np.flatnonzero(visible & self.alive)
+        columns = self.columns
+        lengths = np.diff(columns.first_token)[doc_indices]
+        words = columns.tokens.take(columns.token_positions(doc_indices))
+        return VisibleWords(self.words.postings, self.rows[doc_indices], words, lengths)
 
     def titled(self, text: str, doc_indices: Ints) -> Mask:
         """Return (n,) bool, True for the documents (n,) whose title has exactly the words of a text, in their order.

@@ -4,13 +4,15 @@
 """
 
 from collections.abc import Callable, Sequence
-from copy import copy
 from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
 from index.generation.generation import Generation
 from index.words.postings import Counted, bm25_idf
+from index.words.vocabulary import Counts
 from index.words.word_search import Reading
 from index.words.word_statistics import WordStatistics
 
@@ -36,36 +38,32 @@ class PartTotals:
         return cls(len(lengths), int(lengths.sum()), int(titles.sum()))
 
 
-class MergedPostings:
-    """What a vocabulary needs of the word indexes of all parts. It is of one state of them, and caches what it asked.
+class Asking(NamedTuple):
+    """How all parts are asked; the results have an element for each part."""
+
+    frequencies: Callable[[Sequence[tuple[str, str]]], Sequence[Sequence[int]]]
+    """Pairs of field and term -> the number of documents with each."""
+    with_prefix: Callable[[str, str], Sequence[Sequence[Counted]]]
+    """A field and a prefix -> the terms that begin with it, with their documents."""
+
+
+class MergedCounts:
+    """The counts of the word indexes of all parts, of one state of them. It caches what it asked.
 
     Two threads may ask for the same term at once; both get the same count.
     """
 
-    def __init__(
-        self,
-        totals: Sequence[PartTotals],
-        frequencies: Callable[[Sequence[tuple[str, str]]], Sequence[Sequence[int]]],
-        with_prefix: Callable[[str, str], Sequence[Sequence[Counted]]],
-    ) -> None:
-        """frequencies and with_prefix ask all parts; their results have an element for each part."""
-        self._documents = sum(one.documents for one in totals)
-        self._words = sum(one.words for one in totals)
-        self._title_words = sum(one.title_words for one in totals)
-        self._ask_frequencies, self._ask_prefix = frequencies, with_prefix
+    def __init__(self, ask: Asking, documents: Callable[[], int], most_known: int) -> None:
+        """documents: returns the number of documents; called once, when it is needed."""
+        self._ask = ask
+        self._count_documents = documents
         self._known: dict[tuple[str, str], int] = {}
-        self._most = MOST_KNOWN
+        self._most = most_known
 
-    def apart(self) -> "MergedPostings":
-        """Return the same words whose counts do not tell what was asked for here: it has none yet."""
-        other = copy(self)
-        other._known, other._most = {}, MOST_KNOWN_OF_READER
-        return other
-
-    @property
+    @cached_property
     def documents(self) -> int:
         """The number of documents."""
-        return self._documents
+        return self._count_documents()
 
     def idf(self, count: int) -> float:
         """Return the BM25 idf of a word that `count` documents contain."""
@@ -89,23 +87,36 @@ class MergedPostings:
         """Ask for the counts of these pairs of field and term together, where they are not known."""
         unknown = [one for one in dict.fromkeys(asked) if one not in self._known]
         if unknown:
-            self.know(unknown, self._ask_frequencies(unknown), asked)
+            self.know(unknown, self._ask.frequencies(unknown), asked)
 
     def frequency(self, field: str, term: str) -> int:
         """Return the number of documents with a term of a field."""
         count = self._known.get((field, term))
         if count is None:
             asked = [(field, term)]
-            return self.know(asked, self._ask_frequencies(asked))[0]
+            return self.know(asked, self._ask.frequencies(asked))[0]
         return count
 
     def with_prefix(self, field: str, prefix: str) -> list[Counted]:
         """Return the terms of a field that begin with a prefix, with their documents, the most frequent first."""
         total: dict[str, int] = {}
-        for counted in self._ask_prefix(field, prefix):
+        for counted in self._ask.with_prefix(field, prefix):
             for term, count in counted:
                 total[term] = total.get(term, 0) + count
         return sorted(total.items(), key=lambda one: (-one[1], one[0]))
+
+
+class MergedPostings(MergedCounts):
+    """What a vocabulary needs of the word indexes of all parts, with the statistics of the collection."""
+
+    def __init__(self, totals: Sequence[PartTotals], ask: Asking, most_known: int = MOST_KNOWN) -> None:
+        documents = sum(one.documents for one in totals)
+        super().__init__(ask, lambda: documents, most_known)
+        self._totals = totals
+
+    def apart(self) -> "MergedPostings":
+        """Return the same words whose counts do not tell what was asked for here: it has none yet."""
+        return MergedPostings(self._totals, self._ask, MOST_KNOWN_OF_READER)
 
     def statistics(self, reading: Reading, listed: Callable[[str], int | None]) -> WordStatistics:
         """Return the statistics of the collection for the terms of a reading.
@@ -117,8 +128,8 @@ class MergedPostings:
         self.learn([("words", term) for term, count in counts.items() if count is None])
         documents = max(1, self.documents)
         return WordStatistics(
-            mean_words=max(1.0, self._words / documents),
-            mean_title_words=self._title_words / documents,
+            mean_words=max(1.0, sum(one.words for one in self._totals) / documents),
+            mean_title_words=sum(one.title_words for one in self._totals) / documents,
             idf={
                 term: self.idf(self.frequency("words", term) if count is None else count)
                 for term, count in counts.items()
@@ -126,12 +137,7 @@ class MergedPostings:
         )
 
 
-def frequencies_in(generation: Generation, asked: Sequence[tuple[str, str]]) -> list[int]:
+def frequencies_in(counts: Counts, asked: Sequence[tuple[str, str]]) -> list[int]:
     """Return the number of documents of a part with each of these pairs of field and term."""
-    postings = generation.words.postings
-    return [postings.frequency(field, term) for field, term in asked]
-
-
-def words_with_prefix(generation: Generation, field: str, prefix: str) -> list[Counted]:
-    """Return the terms of a part that begin with a prefix, with their documents."""
-    return generation.words.postings.with_prefix(field, prefix)
+    counts.learn(asked)
+    return [counts.frequency(field, term) for field, term in asked]

@@ -9,7 +9,7 @@ from itertools import pairwise
 from operator import itemgetter
 from typing import NamedTuple
 
-from index.words.compounds import Compound, compounds, parts, parts_of_unknown, parts_within
+from index.words.compounds import compounds, parts, parts_of_unknown
 from index.words.declared_synonyms import has_synonym, known_count
 from index.words.inflections import is_regular_form
 from index.words.near_words import Near
@@ -38,8 +38,6 @@ SYNONYM_FACTOR = 0.9
 COMPOUND_FACTOR = 0.6
 POSSIBLE_COMPOUND_FACTOR = 0.4
 """Factor of a compound whose other part is no word of the collection."""
-PART_WITHIN_FACTOR = POSSIBLE_COMPOUND_FACTOR / 2
-"""Factor of the parts of a word that a reader may not see, beside the word."""
 LEAST_MISTYPED = 4
 """Least letters of a word in many documents that replaces a word with another first letter."""
 RARE_CORRECTION = 0.1
@@ -93,7 +91,7 @@ def alternatives(text: str, spaces: Spaces, options: ReadingOptions, vocabulary:
         if not completed:
             _correct(found, position, word, unfinished, options, vocabulary, declared.get(position))
     found.substitutes += [one for each in replacements for one in _substitutes_of(each, vocabulary)]
-    if options.typos:  # without them, answers to keys with a filter must not show what other documents have
+    if options.typos:  # without them, a text is encoded as it is
         found.meant = _meant(words, found, replacements, vocabulary)
     return found
 
@@ -258,49 +256,15 @@ def _is_other_word(typed: str, near: Near, vocabulary: Vocabulary) -> bool:
 
 
 def _compound_words(position: int, word: Word, options: ReadingOptions, vocabulary: Vocabulary) -> list[Substitute]:
-    """Return the parts of a known compound, which share its factor, and the compounds that contain the word.
-
-    Whether the documents that a reader sees have the word is not known. Where they lack it, it would be searched as its
-    parts, so these are added for every reader.
-    """
+    """Return the parts of a known compound, which share its factor, and the compounds that contain the word."""
     if not word.folded.isalpha():
         return []
-    of_reader = options.reader is not None
     own = [(one, 1) for one in parts(word.folded, vocabulary) or ()]
     found = _substitutes(position, own, None, COMPOUND_FACTOR / 2, Source.EXACT, vocabulary)
-    found += _compounds(position, compounds(word.folded, vocabulary, of_reader), vocabulary)
-    if not of_reader:
-        return found
-    within = _within(position, word, vocabulary)
-    return found + [_beside(word, one, vocabulary) for one in within if vocabulary.term_count(one.term)]
-
-
-def _compounds(position: int, every: Sequence[Compound], vocabulary: Vocabulary) -> list[Substitute]:
-    factors = ((one, COMPOUND_FACTOR if one.known else POSSIBLE_COMPOUND_FACTOR) for one in every)
-    return [
-        Substitute(position, one.term, vocabulary.idf(vocabulary.term_count(one.term)), factor, Source.EXACT)
-        for one, factor in factors
-    ]
-
-
-def _within(position: int, word: Word, vocabulary: Vocabulary) -> list[Substitute]:
-    """Return the parts of a word as if no document had it, each before the compounds that contain the part."""
-    found: list[Substitute] = []
-    for part in parts_within(word.folded, vocabulary):
-        found += _substitutes(position, [(part, 1)], None, 1.0, Source.EXACT, vocabulary)
-        found += _compounds(position, compounds(part, vocabulary, of_reader=True), vocabulary)
+    for one in compounds(word.folded, vocabulary):
+        factor = COMPOUND_FACTOR if one.known else POSSIBLE_COMPOUND_FACTOR
+        found.append(Substitute(position, one.term, vocabulary.term_idf(one.term), factor, Source.EXACT))
     return found
-
-
-def _beside(word: Word, one: Substitute, vocabulary: Vocabulary) -> Substitute:
-    """Return a part of a word as its substitute, with the factor of parts, and at least the idf of the word.
-
-    The weight of a word is the smallest idf among its own and those of its alternatives, so a part must not lower it. A
-    more frequent part has a smaller factor instead.
-    """
-    own = vocabulary.idf(vocabulary.term_count(word.term))
-    factor = PART_WITHIN_FACTOR * one.factor * min(1.0, one.idf / own)
-    return replace(one, idf=max(own, one.idf), factor=factor)
 
 
 def _is_known(word: str, options: ReadingOptions) -> bool:
@@ -312,7 +276,7 @@ def _substitutes(
 ) -> list[Substitute]:
     """Return the terms of words that stand for the word at a position; without an idf, each takes its own."""
     terms = [of[0] for of in (vocabulary.stems(other) for other, _ in counted) if len(of) == 1]
-    own = (vocabulary.idf(vocabulary.term_count(term)) if idf is None else idf for term in terms)
+    own = (vocabulary.term_idf(term) if idf is None else idf for term in terms)
     return [Substitute(position, term, of, factor, source) for term, of in zip(terms, own, strict=True)]
 
 
@@ -378,7 +342,7 @@ def _substitutes_of(one: Replacement, vocabulary: Vocabulary) -> list[Substitute
     """
     if not one.terms:
         return []
-    idf = [vocabulary.idf(vocabulary.term_count(term)) for term in one.terms]
+    idf = [vocabulary.term_idf(term) for term in one.terms]
     factor = SYNONYM_FACTOR / len(one.terms)
     phrase = Substitute(one.first, " ".join(one.terms), sum(idf) / len(idf), SYNONYM_FACTOR, Source.EXACT)
     words = [

@@ -23,9 +23,6 @@ MAX_TRIED = 256
 """Words that begin, and terms that end with a word, that are tried as compounds, the most frequent."""
 MAX_COMPOUNDS = 32
 """Compounds with a word that are searched: those of known parts first, then the most frequent."""
-MAX_OF_READER = 512
-"""Words that begin, and terms that end with a word, that are tried for a reader that sees only some documents. All
-compounds among them are searched, so that compounds of other documents leave room for those that it sees."""
 
 
 class Compound(NamedTuple):
@@ -63,12 +60,6 @@ def parts_of_unknown(word: str, vocabulary: Vocabulary) -> tuple[str, str] | Non
     return chosen
 
 
-def parts_within(word: str, vocabulary: Vocabulary) -> list[str]:
-    """Return the parts of a word as if no document had it, and the parts of its parts."""
-    found = parts_of_unknown(word, vocabulary) or ()
-    return list(dict.fromkeys(within for part in found for within in (part, *parts_within(part, vocabulary))))
-
-
 def _are_parts(first: str, second: str, known: list[str]) -> bool:
     shortest, longest = sorted((len(first), len(second)))
     if len(known) == 2:
@@ -76,23 +67,19 @@ def _are_parts(first: str, second: str, known: list[str]) -> bool:
     return shortest >= LEAST_PART and max(map(len, known), default=0) >= LEAST_LONG_PART
 
 
-def compounds(word: str, vocabulary: Vocabulary, of_reader: bool = False) -> list[Compound]:
-    """Return the compounds of the collection whose first or last part is this word.
-
-    of_reader: whether they are for a reader that sees only some documents.
-    """
+def compounds(word: str, vocabulary: Vocabulary) -> list[Compound]:
+    """Return the compounds of the collection whose first or last part is this word."""
     if len(word) < LEAST_PART:
         return []
     terms = vocabulary.stems(word)
     stem = terms[0] if len(terms) == 1 else ""
-    tried, most = (MAX_OF_READER, 2 * MAX_OF_READER) if of_reader else (MAX_TRIED, MAX_COMPOUNDS)
     candidates: list[tuple[Compound, list[str]]] = []
     for begin in dict.fromkeys([word, *([stem] if len(stem) >= LEAST_PART else [])]):
-        for compound, count in vocabulary.beginning(begin)[:tried]:
+        for compound, count in vocabulary.beginning(begin)[:MAX_TRIED]:
             rest = compound[len(begin) :]
             others = [rest.removeprefix(link) for link in LINKS if rest.startswith(link)]
             candidates += [(Compound(term, count, known=False), others) for term in vocabulary.stems(compound)]
-    for term, count in vocabulary.ending(stem)[:tried] if len(stem) >= LEAST_PART else ():
+    for term, count in vocabulary.ending(stem)[:MAX_TRIED] if len(stem) >= LEAST_PART else ():
         rest = term[: -len(stem)]
         others = [rest.removesuffix(link) for link in LINKS if rest.endswith(link)]
         candidates.append((Compound(term, count, known=False), others))
@@ -101,7 +88,7 @@ def compounds(word: str, vocabulary: Vocabulary, of_reader: bool = False) -> lis
     for candidate, others in candidates:
         _add(found, candidate, word, others, vocabulary)
     found.pop(stem, None)
-    return sorted(found.values(), key=lambda one: (not one.known, -one.documents, one.term))[:most]
+    return sorted(found.values(), key=lambda one: (not one.known, -one.documents, one.term))[:MAX_COMPOUNDS]
 
 
 def _add(found: dict[str, Compound], compound: Compound, word: str, others: list[str], vocabulary: Vocabulary) -> None:

@@ -52,9 +52,9 @@ class Postings:
         """Return the BM25 idf of a word that `count` documents contain."""
         return bm25_idf(count, self.documents)
 
-    def library_count(self, term: str) -> int:
-        """Return the number of documents in the files with a stem, as the library counts them."""
-        return int(self.files.doc_freq("words", term))
+    def library_count(self, term: str, field: str = "words") -> int:
+        """Return the number of documents in the files with a term, by default a stem, as the library counts them."""
+        return int(self.files.doc_freq(field, term))
 
     def library_idf(self, count: int) -> float:
         """Return the idf with which the library scores a stem that it counts in so many documents."""
@@ -64,14 +64,20 @@ class Postings:
         """Return the number of documents with a term of a field; with all words of a term that has spaces."""
         if " " in term:
             words = term.split(" ")
-            count = min(int(self.files.doc_freq(field, word)) for word in words)
+            count = min(self.library_count(word, field) for word in words)
         else:
-            words, count = [term], int(self.files.doc_freq(field, term))
+            words, count = [term], self.library_count(term, field)
         if count and (self.deleted or self.hidden or len(words) > 1):
-            having = self._query_of_all(field, words)
-            found: Any = self.files.search(self.without_hidden(having), limit=1, count=True)  # the stub lacks its count
-            count = int(found.count)
+            count = self.count_of_all(field, words)
         return count + self.recent.frequency(field, term)
+
+    def count_of_all(self, field: str, words: Sequence[str], among: tantivy.Query | None = None) -> int:
+        """Return the number of documents in the files with all of these words. among: only of these documents."""
+        wanted = [tantivy.Query.term_query(self.schema, field, word, "basic") for word in words]
+        wanted += [] if among is None else [among]
+        having = tantivy.Query.boolean_query([(tantivy.Occur.Must, one) for one in wanted])
+        found: Any = self.files.search(self.without_hidden(having), limit=1, count=True)  # the stub lacks its count
+        return int(found.count)
 
     def learn(self, asked: Sequence[tuple[str, str]]) -> None:
         """Do nothing: counts are at hand."""
@@ -108,11 +114,6 @@ class Postings:
         for term, weight in weighted:
             weights[term] = weights.get(term, 0.0) + weight
         return self.recent.search(weights, self.mean_length)
-
-    def _query_of_all(self, field: str, words: Sequence[str]) -> tantivy.Query:
-        """Return a query for the documents of the files with all of these words."""
-        each = [tantivy.Query.term_query(self.schema, field, word, "basic") for word in words]
-        return each[0] if len(each) == 1 else tantivy.Query.boolean_query([(tantivy.Occur.Must, one) for one in each])
 
     @cached_property
     def _in_files(self) -> int:

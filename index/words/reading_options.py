@@ -35,8 +35,6 @@ class ReadingOptions:
     synonyms: "Synonyms | None" = None
     compounds: bool = False
     """Whether compounds are split, and words found in compounds (`index.words.compounds`)."""
-    reader: str | None = None
-    """Readers share no cached words with others: a faster answer would tell what another reader typed."""
 
 
 class Synonyms:

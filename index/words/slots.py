@@ -52,7 +52,7 @@ def slots_of(query: QueryWords, terms: Mapping[int, str], vocabulary: Vocabulary
 
 def _phrase(phrase: str, factor: float, vocabulary: Vocabulary) -> Factors:
     terms = phrase.split(" ")
-    return [(term, factor / len(terms) * vocabulary.idf(vocabulary.term_count(term))) for term in terms]
+    return [(term, factor / len(terms) * vocabulary.term_idf(term)) for term in terms]
 
 
 def without_phrases(slots: Sequence[Slot]) -> tuple[Slot, ...]:

@@ -172,10 +172,10 @@ def _joined(
         counts = [vocabulary.term_count(word.term) for word in words[first : last + 1]]
         if all(counts) and not _are_joined(words[first : last + 1], counts, count, vocabulary.documents):
             continue
-        idf = vocabulary.idf(vocabulary.term_count(terms[0]))
+        idf = vocabulary.term_idf(terms[0])
         factor = KNOWN_CODE_FACTOR if all(counts) and not form.isalpha() else JOINED_FACTOR
-        for position, known in enumerate(counts, first):
-            own = vocabulary.idf(known) if all(counts) else idf / len(counts)  # the word counts once, as if typed so
+        for position in range(first, last + 1):
+            own = vocabulary.term_idf(words[position].term) if all(counts) else idf / len(counts)  # counts once
             joined.append(Substitute(position, terms[0], min(idf, own), factor, Source.EXACT))
         unknown = [at for at, known in enumerate(counts, first) if not known and at not in numbers]
         if unknown and first >= done and not any(word.part for word in words[first : last + 1]):
@@ -211,8 +211,8 @@ def _in_place_of(
 ) -> Iterator[Substitute]:
     """Yield the substitutes of the words of a number. Unknown words share its idf: it counts once."""
     counts = [vocabulary.term_count(word.term) for word in words[other.first : other.last + 1]]
-    for position, known in enumerate(counts, other.first):
-        own = vocabulary.idf(known) if all(counts) else idf / len(counts)
+    for position in range(other.first, other.last + 1):
+        own = vocabulary.term_idf(words[position].term) if all(counts) else idf / len(counts)
         yield Substitute(position, term, own, JOINED_FACTOR, Source.EXACT)
 
 

@@ -50,14 +50,17 @@ class Counts(Protocol):
 class Vocabulary:
     """The words of one commit; safe to share between threads."""
 
-    def __init__(self, postings: Counts, surface: Analyzer, analyzer: Analyzer, most_words: int | None = None) -> None:
+    def __init__(self, postings: Counts, surface: Analyzer, analyzer: Analyzer, seen: Counts | None = None) -> None:
         """surface analyzes the field `surface`, without stems; analyzer analyzes the field `words`.
 
-        most_words: the words that are kept for all prefixes together; None for any number.
+        seen: the words of the documents that a reader sees, who then sees no other word, keeps at most
+        MOST_WORDS_OF_READER for all prefixes together, and shares no cache that tells what was looked up; None: of all.
         """
-        self._postings = postings
+        self._all_postings, self._postings = postings, seen or postings
         self._surface = surface
         self._analyzer = analyzer
+        most_words = None if seen is None else MOST_WORDS_OF_READER
+        postings = self._postings
         self._stems = lru_cache(CACHED_STEMS)(lambda word: tuple(analyzer.analyze(word)))
         # not a method: a cache of a method keeps its object, and with it the files of old commits, until a collection
         beginning = _cached(most_words, lambda prefix: postings.with_prefix("surface", prefix))
@@ -66,18 +69,20 @@ class Vocabulary:
         self._by_length = by_length
         self._near = lru_cache(CACHED_WORDS)(lambda word, edits: _near(word, edits, by_length))
         self._frequency = lru_cache(CACHED_COUNTS)(postings.frequency)
+        in_all = lru_cache(CACHED_COUNTS)(self._all_postings.frequency)
+        self._frequency_in_all = in_all if self._sees_some else self._frequency
         self._backwards = lru_cache(1)(
             lambda: sorted((term[::-1], count) for term, count in postings.with_prefix("words", ""))
         )
 
-    def apart(self, postings: Counts | None = None) -> "Vocabulary":
-        """Return a view of the same words whose caches do not tell what was looked up in this one.
+    def of_reader(self, seen: Counts, postings: Counts | None = None) -> "Vocabulary":
+        """Return the vocabulary of a reader who sees only some of the documents.
 
-        They share the sorted terms, which take long to make and are of no query, and the stems of words. postings: the
-        same counts, where they have caches too; None for those of this vocabulary.
+        They share the sorted terms of all documents, which take long to make and are of no query, and the stems of
+        words. postings: the counts of all documents, where they have caches too; None for those of this vocabulary.
         """
-        postings = self._postings if postings is None else postings
-        other = Vocabulary(postings, self._surface, self._analyzer, MOST_WORDS_OF_READER)
+        postings = self._all_postings if postings is None else postings
+        other = Vocabulary(postings, self._surface, self._analyzer, seen)
         other._stems, other._backwards = self._stems, self._backwards
         return other
 
@@ -94,6 +99,11 @@ class Vocabulary:
         """Return the BM25 idf of a word that `count` documents contain."""
         return self._postings.idf(count)
 
+    def term_idf(self, term: str) -> float:
+        """Return the BM25 idf of a term of the index, a stem, among all documents, also for a reader who sees some."""
+        listed = self.listed_count(term)
+        return self._all_postings.idf(self._frequency_in_all("words", term) if listed is None else listed)
+
     @property
     def documents(self) -> int:
         """The number of documents."""
@@ -101,11 +111,16 @@ class Vocabulary:
 
     def term_count(self, term: str) -> int:
         """Return the number of documents with a term of the index, a stem."""
-        listed = self.listed_count(term)
+        listed = None if self._sees_some else self.listed_count(term)
         return self._frequency("words", term) if listed is None else listed
 
+    @property
+    def _sees_some(self) -> bool:
+        """Whether this is the vocabulary of a reader."""
+        return self._postings is not self._all_postings
+
     def listed_count(self, term: str) -> int | None:
-        """Return what `term_count` does, from the terms that `ending` has sorted; None where it has not."""
+        """Return the documents with a term, of all, from the terms that `ending` has sorted; None where it has not."""
         if not self._backwards.cache_info().currsize:
             return None
         terms, backwards = self._backwards(), term[::-1]
@@ -145,7 +160,11 @@ class Vocabulary:
         terms, backwards = self._backwards(), suffix[::-1]
         start = bisect_left(terms, (backwards, 0))
         run = takewhile(lambda one: one[0].startswith(backwards), islice(terms, start, None))
-        return sorted(((term[::-1], count) for term, count in run), key=lambda one: -one[1])
+        found = [(term[::-1], count) for term, count in run]
+        if self._sees_some:
+            self.learn([term for term, _ in found])
+            found = [(term, count) for term, _ in found if (count := self._postings.frequency("words", term))]
+        return sorted(found, key=lambda one: -one[1])
 
     def near(self, word: str, edits: int) -> list[Near]:
         """Return (edits, word, count) of the words at most `edits` away, the nearest first, then the most frequent.

@@ -8,6 +8,7 @@ Queries are built from tokens, without a query parser, so no character of a quer
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from threading import Lock
 
 import numpy as np
 import tantivy
@@ -21,13 +22,14 @@ from index.words.reading_options import EXACTLY, ReadingOptions
 from index.words.slots import OTHER_COMPLETIONS, Slot, scores_of_recent, slots_of
 from index.words.spaces import Spaces, with_spaces
 from index.words.tokens import is_unspaced, spaced, tokens
+from index.words.visible_words import VisibleWords
 from index.words.vocabulary import Vocabulary
 from index.words.word import Substitute, Word
 
 CACHED_TEXTS = 1024
 """Query texts whose reading a searcher caches."""
-READERS = 64
-"""Readers with cached words of their own (`ReadingOptions.reader`): those that searched last."""
+READERS, CACHED_TEXTS_OF_READER = 64, 64
+"""Readers with words of their own, those that searched last, and the texts of each whose reading is cached."""
 IdOrder = Callable[[Ints], NDArray[np.bytes_]]
 """Returns bytes (n,) that sort as the ids of the documents with these rows (n,) do."""
 TIES, LEAST_TIES = 16, 8
@@ -82,6 +84,20 @@ def read(text: str, options: ReadingOptions, vocabulary: Vocabulary) -> Reading:
     return _by_field(reading, options.uncorrected_fields, terms, found.substitutes)
 
 
+class ReaderWords:
+    """The words of the documents that a reader sees, and how the reader's queries are read by them."""
+
+    def __init__(self, vocabulary: Vocabulary, seen: VisibleWords) -> None:
+        self.seen = seen
+        own = vocabulary.of_reader(seen)
+        self._read = lru_cache(CACHED_TEXTS_OF_READER)(lambda text, options: read(text, options, own))
+
+    def read(self, text: str, options: ReadingOptions) -> Reading:
+        """Return what `WordSearcher.read` does, by these words."""
+        reading: Reading = self._read(text, options)
+        return reading
+
+
 class WordSearcher:
     """An immutable view of the index at one commit; safe to share between threads."""
 
@@ -91,8 +107,10 @@ class WordSearcher:
         self._schema = postings.schema
         self.vocabulary = vocabulary
         # a search reads its text more than once, and so does a comparison of two models
-        of_reader = lru_cache(READERS)(lambda reader: vocabulary if reader is None else vocabulary.apart())
-        self._read = lru_cache(CACHED_TEXTS)(lambda text, options: read(text, options, of_reader(options.reader)))
+        self._read = lru_cache(CACHED_TEXTS)(lambda text, options: read(text, options, vocabulary))
+        self._of_readers: dict[str, ReaderWords] = {}
+        """The last that searched is the last."""
+        self._lock = Lock()
 
     @property
     def count(self) -> int:
@@ -103,6 +121,21 @@ class WordSearcher:
         """Return the words of a query with their weights, and the words that stand for them."""
         reading: Reading = self._read(text, options)
         return reading
+
+    def of_reader(self, reader: str, seen: Callable[[], VisibleWords]) -> "ReaderWords":
+        """Return how a reader who sees only some of the documents reads queries.
+
+        reader: names who reads, with caches that no other reader shares: a faster answer would tell what another typed.
+        seen: returns the words of the documents that the reader sees; called once for a commit.
+        """
+        with self._lock:
+            own = self._of_readers.pop(reader, None)
+        own = own or ReaderWords(self.vocabulary, seen())
+        with self._lock:
+            self._of_readers[reader] = own
+            if len(self._of_readers) > READERS:
+                del self._of_readers[next(iter(self._of_readers))]
+        return own
 
     def number(self, text: str) -> Words:
         """Return the words of a text as numbers (T,), in order, as `WordIndex.number` does."""
@@ -216,14 +249,14 @@ class WordSearcher:
     def _idf(self, reading: Reading) -> dict[str, float]:
         """Return the idf of the terms of a reading, from the counts that the vocabulary caches."""
         terms = {term for term, _ in reading.terms}
-        return {term: self.vocabulary.idf(self.vocabulary.term_count(term)) for term in terms}
+        return {term: self.vocabulary.term_idf(term) for term in terms}
 
     def _correction(self, term: str, idf: Mapping[str, float] | None) -> float:
         """Return the idf of a term among living documents over the idf that the library scores it with."""
         if idf is None and self.postings.are_counts_exact:
             return 1.0
         vocabulary = self.vocabulary
-        living = vocabulary.idf(vocabulary.term_count(term)) if idf is None else idf[term]
+        living = vocabulary.term_idf(term) if idf is None else idf[term]
         return living / self.postings.library_idf(self.postings.library_count(term))
 
     def _restricted(self, query: tantivy.Query, allowed: Ints) -> tantivy.Query:
@@ -281,8 +314,7 @@ def _words(text: str, terms: Sequence[str], vocabulary: Vocabulary) -> list[Word
 def _reading(
     text: str, terms: Sequence[str], words: Sequence[Word], found: Alternatives, vocabulary: Vocabulary
 ) -> Reading:
-    counts = {term: vocabulary.term_count(term) for term in set(terms)}
-    idf = np.asarray([vocabulary.idf(counts[term]) for term in terms], np.float32)
+    idf = np.asarray([vocabulary.term_idf(term) for term in terms], np.float32)
     numbers = number_words([*terms, *(one.term for one in found.substitutes)])
     numbered = [
         Alternative(one.position, int(number), one.idf, one.factor, one.source, one.of_phrase)

@@ -34,7 +34,6 @@ from service.search.actions import (
     candidate_count,
     reading_options,
     reads_vector,
-    without_leaks,
 )
 from service.search.closest_sentence import closest
 from service.search.hits import BEST, Searched
@@ -126,11 +125,11 @@ class Coordinator:
         """Rank the search. Where the documents have changed since their words were asked for, rank it once more."""
         wanted = self._wanted(state)
         language, newest = state.settings.language, (self._runtime.epoch, state.documents_watermark)
-        words = self._words.of(wanted, language, newest, request.q, caller.filter)
+        words = self._words.of(wanted, language, newest, request.q, caller)
         ranked = self._rank(self._prepared(state, serving, request, caller, words), stopwatch)
         found = ranked.parts.standings
         if not words.is_of([found[at].state if at in found else None for at in range(len(self._calls))]):
-            words = self._words.renewed(wanted, language, request.q, caller.filter)
+            words = self._words.renewed(wanted, language, request.q, caller)
             ranked = self._rank(self._prepared(state, serving, request, caller, words), stopwatch)
         return ranked
 
@@ -179,7 +178,7 @@ class Coordinator:
             query = Query(EVERYTHING, unread, Mode(request.mode), candidate_count(request))
             reading = None
         else:
-            query, reading = self._query(state, without_leaks(request, caller), caller, parsed, words)
+            query, reading = self._query(state, request, caller, parsed, words)
         rules = pinning.matching_rules(state, query, reading) if len(state.rules) else []
         pinned = max((position for rule in rules for _, position in rule.pins), default=0)
         query = replace(query, count=max(query.count, 0 if request.sort else pinned))
@@ -191,7 +190,7 @@ class Coordinator:
         self, state: ServedCollection, request: SearchIn, caller: Caller, parsed: ParsedQuery, words: CollectionWords
     ) -> tuple[Query, Reading]:
         text = parsed.text
-        reading, statistics = words.read(text, reading_options(state.reading, request, caller, parsed))
+        reading, statistics = words.read(text, reading_options(state.reading, request, parsed))
         mode, unread = Mode(request.mode), np.zeros(state.dim, np.float32)
         count = candidate_count(request, reading)
         query = Query(text, unread, mode, count, typed=request.q, read=reading, statistics=statistics, encoded=False)

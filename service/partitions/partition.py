@@ -5,6 +5,7 @@ Its methods are the requests. Each names the watermark that its state must have 
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,12 +13,14 @@ import orjson
 
 from index.errors import SearchError
 from index.generation.generation import Generation
-from index.partitions.merged_words import PartTotals, frequencies_in, words_with_prefix
+from index.partitions.merged_words import PartTotals, frequencies_in
 from index.partitions.part import PartEvidence, candidates_of, evidence_of, nominate
 from index.ranking import heatmaps
 from index.ranking.search import Ranking
 from index.records import Floats, Ints, Mask
 from index.words.postings import Counted
+from index.words.vocabulary import Counts
+from service.http.access import Caller
 from service.partitions.messages import (
     Newest,
     Nominated,
@@ -38,7 +41,7 @@ from service.search.field_columns import Scalar, columns_of
 from service.search.hits import Searched, hits_by_place
 from service.search.named_documents import doc_indices_of, in_context
 from service.search.pending_vectors import awaits_vectors
-from service.search.restriction import allowed_documents
+from service.search.restriction import allowed_documents, visible_words
 from service.search.serving import model_of_version
 from service.searchers.document_part import DocumentPart
 from service.searchers.searcher_runtime import SearcherRuntime
@@ -66,15 +69,30 @@ class Partition:
         state = self._state(wanted)
         before = self._state_of_words(state)  # before the generation: at worst the sums are newer than it says
         generation = state.generation
-        return Words(before, PartTotals.of(generation), frequencies_in(generation, asked))
+        return Words(before, PartTotals.of(generation), frequencies_in(generation.words.postings, asked))
 
-    def frequencies(self, wanted: Wanted, asked: Sequence[tuple[str, str]]) -> list[int]:
-        """Return the number of documents with each of these pairs of field and term."""
-        return frequencies_in(self._state(wanted).generation, asked)
+    def frequencies(self, wanted: Wanted, asked: Sequence[tuple[str, str]], seen_by: Caller | None = None) -> list[int]:
+        """Return the number of documents with each of these pairs of field and term.
 
-    def with_prefix(self, wanted: Wanted, field: str, prefix: str) -> list[Counted]:
+        seen_by: counts only the documents that this caller sees, as below.
+        """
+        return frequencies_in(self._counts(wanted, seen_by), asked)
+
+    def with_prefix(self, wanted: Wanted, field: str, prefix: str, seen_by: Caller | None = None) -> Sequence[Counted]:
         """Return the terms of a field that begin with a prefix, with their documents."""
-        return words_with_prefix(self._state(wanted).generation, field, prefix)
+        return self._counts(wanted, seen_by).with_prefix(field, prefix)
+
+    def seen_documents(self, wanted: Wanted, seen_by: Caller) -> int:
+        """Return the number of documents that a caller sees."""
+        return self._counts(wanted, seen_by).documents
+
+    def _counts(self, wanted: Wanted, seen_by: Caller | None) -> Counts:
+        state = self._state(wanted)
+        generation = state.generation
+        if seen_by is None or seen_by.condition is None:
+            return generation.words.postings
+        seen = partial(visible_words, self._runtime, state, generation, seen_by.condition)
+        return generation.words.of_reader(seen_by.filter or "", seen).seen
 
     def nominate(self, search: PartSearch, vectors: Floats, asked: Floats | None) -> Nominated:
         """Return the candidates of the part for the search vectors (H, D), with evidence for the query vector asked."""

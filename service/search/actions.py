@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from index.generation.generation import Generation
-from index.ranking.retrieval import UNFINISHED_CANDIDATES, Mode, Query, with_vectors
+from index.ranking.retrieval import UNFINISHED_CANDIDATES, Mode, Query, read_query, with_vectors
 from index.ranking.search import Ranking, browse, has_all_words, pooled_value, search
 from index.records import Ints, Mask
 from index.words.query_syntax import ParsedQuery, parse_query
@@ -29,7 +29,7 @@ from service.search.named_documents import in_context
 from service.search.passing import Ranked
 from service.search.pending_vectors import VECTORS_PENDING, awaits_vectors
 from service.search.predictions import predictions
-from service.search.restriction import allowed_documents
+from service.search.restriction import allowed_documents, visible_words
 from service.search.rounds import find
 from service.search.schemas import MAX_WINDOW, SearchIn
 from service.search.serving import serving_model
@@ -117,7 +117,7 @@ def _find(
     allowed = allowed_documents(runtime, state, generation, request.filter, parsed, caller.condition)
     state.require_encoder(runtime.encoder)
     stopwatch.lap("filter")
-    query, reading = _query(runtime, state, generation, without_leaks(request, caller), caller, parsed, allowed)
+    query, reading = _query(runtime, state, generation, request, caller, parsed, allowed)
     everything = reading is None
     query = in_context(runtime.database, state, generation, query, serving.head, request.context, caller.condition)
     query, pins = pinning.apply_rules(runtime.database, state, generation, query, reading, bool(request.sort))
@@ -159,14 +159,6 @@ def _find(
     )
 
 
-def without_leaks(request: SearchIn, caller: Caller) -> SearchIn:
-    """Return the search without corrections and completions if the key has a filter.
-
-    Both take words from the vocabulary of the collection, and so from documents beyond the filter.
-    """
-    return request if caller.condition is None else request.model_copy(update={"typos": False, "prefix": "none"})
-
-
 def _query(
     runtime: SearchRuntime,
     state: ServedCollection,
@@ -180,10 +172,13 @@ def _query(
     text, mode, unread = parsed.text, Mode(request.mode), np.zeros(generation.dim, np.float32)
     if text.strip() in ("", EVERYTHING):
         return Query(EVERYTHING, unread, mode, candidate_count(request), allowed), None
-    options = reading_options(generation.reading, request, caller, parsed)
-    reading = generation.words.read(text, options)
-    count = candidate_count(request, reading)
-    query = Query(text, unread, mode, count, allowed, reading=options, typed=request.q, encoded=False)
+    options = reading_options(generation.reading, request, parsed)
+    query = Query(text, unread, mode, allowed=allowed, reading=options, typed=request.q, encoded=False)
+    if caller.condition is not None:
+        seen = partial(visible_words, runtime, state, generation, caller.condition)
+        query = replace(query, read=generation.words.of_reader(caller.filter or "", seen).read(text, options))
+    reading = read_query(generation, query)
+    query = replace(query, count=candidate_count(request, reading))
     if not reads_vector(state, request):
         return query, reading
     encode = partial(runtime.encoded_query, caller=caller)
@@ -210,9 +205,7 @@ def reads_vector(state: ServedCollection, request: SearchIn) -> bool:
     return request.mode != "words" or request.snippet or request.answer or state.rules.has_near
 
 
-def reading_options(
-    of_collection: ReadingOptions, request: SearchIn, caller: Caller, parsed: ParsedQuery
-) -> ReadingOptions:
+def reading_options(of_collection: ReadingOptions, request: SearchIn, parsed: ParsedQuery) -> ReadingOptions:
     """Return how the query of a search is read in a collection that reads queries in this way.
 
     The words of its phrases are not corrected: documents must have them as they are.
@@ -222,9 +215,9 @@ def reading_options(
         of_collection = replace(of_collection, uncorrected=exactly)
     typos = of_collection.typos if request.typos is None else request.typos
     prefix = request.prefix == "last"
-    if (typos, prefix, caller.filter) == (of_collection.typos, of_collection.prefix, of_collection.reader):
+    if (typos, prefix) == (of_collection.typos, of_collection.prefix):
         return of_collection
-    return replace(of_collection, typos=typos, prefix=prefix, reader=caller.filter)
+    return replace(of_collection, typos=typos, prefix=prefix)
 
 
 def _is_null_calibrated(request: SearchIn, searched: Searched) -> bool:

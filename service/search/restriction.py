@@ -10,6 +10,7 @@ from index.generation.generation import Generation
 from index.records import Mask
 from index.words.query_syntax import ParsedQuery
 from index.words.term_matching import documents_with_phrase
+from index.words.visible_words import VisibleWords
 from service.runtime.search_runtime import SearchRuntime
 from service.runtime.served_collection import ServedCollection
 from service.search import repository
@@ -30,14 +31,28 @@ def allowed_documents(
     nodes = conditions_of(state, condition, parsed, forced)
     masks: list[Mask] = []
     if nodes:
-        with runtime.database.read() as connection:
-            rows = repository.matching_rows(connection, state.id, And(tuple(nodes)))
-        doc_indices = generation.doc_indices(rows)
-        mask = np.zeros(len(generation.rows), np.bool_)
-        mask[doc_indices[doc_indices >= 0]] = True
-        masks.append(mask)
+        masks.append(documents_passing(runtime, state, generation, And(tuple(nodes))))
     masks += _with_phrases(generation, parsed)
     return np.logical_and.reduce(masks) if masks else None
+
+
+def documents_passing(
+    runtime: SearchRuntime, state: ServedCollection, generation: Generation, condition: FilterNode
+) -> Mask:
+    """Return (N,) bool by doc index, True for documents that pass a condition."""
+    with runtime.database.read() as connection:
+        rows = repository.matching_rows(connection, state.id, condition)
+    doc_indices = generation.doc_indices(rows)
+    mask = np.zeros(len(generation.rows), np.bool_)
+    mask[doc_indices[doc_indices >= 0]] = True
+    return mask
+
+
+def visible_words(
+    runtime: SearchRuntime, state: ServedCollection, generation: Generation, condition: FilterNode
+) -> VisibleWords:
+    """Return the words of the documents that a key with a filter may find: no other word corrects or completes."""
+    return generation.visible_words(documents_passing(runtime, state, generation, condition))
 
 
 def conditions_of(

@@ -2,15 +2,18 @@
 
 import gc
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from weakref import ref
 
 import pytest
 
+from index.filters.conditions import In
 from index.generation.generation import Generation
-from index.partitions.merged_words import PartTotals, frequencies_in, words_with_prefix
+from index.partitions.merged_words import PartTotals, frequencies_in
 from index.words.reading_options import ReadingOptions
+from service.http.access import OWNER, Caller
 from service.partitions import collection_words
 from service.partitions.calls import Calls
 from service.partitions.collection_words import CollectionWords, WordsOfCollections
@@ -36,10 +39,16 @@ class AnsweringCalls(Calls):
         if request == "words":
             run, self.while_asking = self.while_asking, lambda: None
             run()
-            return [Words(self.state, PartTotals.of(self._generation), frequencies_in(self._generation, *about))]
-        if request == "frequencies":
-            return [frequencies_in(self._generation, *about)]
-        return [words_with_prefix(self._generation, *about)]
+            return [
+                Words(
+                    self.state, PartTotals.of(self._generation), frequencies_in(self._generation.words.postings, *about)
+                )
+            ]
+        postings = self._generation.words.postings
+        about = tuple(one for one in about if not isinstance(one, Caller))
+        if request == "seen_documents":
+            return [postings.documents]
+        return [frequencies_in(postings, *about) if request == "frequencies" else postings.with_prefix(*about)]
 
     def requests(self) -> list[str]:
         """Return the requests since the last call of this."""
@@ -55,9 +64,10 @@ def calls(tmp_path: Path) -> AnsweringCalls:
 
 
 def searched(words: WordsOfCollections, reader: str | None, text: str, newest: State = (1, 1)) -> CollectionWords:
-    """Read a query as a search of this reader does."""
-    found = words.of(Wanted(1, 1, 1, 1), "german", newest, text, reader)
-    found.read(text, ReadingOptions(compounds=True, reader=reader))
+    """Read a query as a search of a key with this filter does."""
+    caller = OWNER if reader is None else replace(OWNER, filter=reader, condition=In("tenant", (reader,)))
+    found = words.of(Wanted(1, 1, 1, 1), "german", newest, text, caller)
+    found.read(text, ReadingOptions(compounds=True))
     return found
 
 

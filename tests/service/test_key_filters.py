@@ -153,6 +153,50 @@ def test_no_word_of_another_document_corrects_a_query(tenants: Tenants) -> None:
     assert reveals("", found) == []
 
 
+@pytest.mark.parametrize(
+    ("q", "more", "corrections", "encoded"),
+    [
+        ("cinamon pie", {}, [{"from": "cinamon", "to": "cinnamon"}], "cinnamon pie"),
+        ("hot ove", {"prefix": "last"}, [], "hot oven"),
+        ("cold celar", {"mode": "dense"}, [{"from": "celar", "to": "cellar"}], "cold cellar"),
+        ("secrets", {}, [], "secrets"),  # a word of others, which is not known and near no own word
+        ("hiden", {"prefix": "last"}, [], "hiden"),
+    ],
+)
+def test_the_words_of_a_tenants_own_documents_correct_and_complete(
+    tenants: Tenants, q: str, more: dict[str, Any], corrections: list[dict[str, str]], encoded: str
+) -> None:
+    found = tenants.search(q, {"typos": True, "explain": "matrix", **more}, tenants.tenant)
+    assert found["corrections"] == corrections
+    assert found["matrix"]["words_by_keys"]["text"] == encoded
+    assert reveals(q, found) == []
+
+
+def test_what_others_store_changes_no_correction(tmp_path: Path) -> None:
+    """`kettel` is a mistake of who sells kettles, and a brand for another tenant."""
+    with opened(tmp_path) as client:
+        shop = create(client, "shop", filterable=["tenant"])
+        shop.add(document("mine", "a", "A kettle of steel and a tea pot.", "tea", 1))
+        headers = Keys.first(client)
+        mine = headers.headers("search", filter=FILTER)
+        yours = headers.headers("search", filter='tenant = "yours"')
+
+        def searched(q: str, as_whom: dict[str, str], **more: Any) -> Any:
+            body = {"q": q, "log": False, **more}
+            answer = good(client.post(f"{shop.path}/search", json=body, headers=as_whom))
+            return [hit["id"] for hit in answer["hits"]], answer["corrections"]
+
+        asked = [("kettel", {}), ("teapot", {}), ("ket", {"prefix": "last"}), ("steal", {"mode": "words"})]
+        before = [searched(q, mine, **more) for q, more in asked]
+        assert before[0] == (["a"], [{"from": "kettel", "to": "kettle"}])
+        own = [document("yours", str(n), "The kettel brand: kettels, teapot, steal.", "brand", n) for n in range(9)]
+        body = {"documents": own}
+        good(client.post(f"{shop.path}/documents?wait=60", json=body, headers=bearer(headers.admin)))
+        assert [searched(q, mine, **more) for q, more in asked] == before
+        assert searched("kettel", yours)[1] == []
+        assert searched("ketel", yours)[1] == [{"from": "ketel", "to": "kettel"}]
+
+
 def test_no_word_of_another_document_completes_a_query(tenants: Tenants) -> None:
     more = {"prefix": "last", "explain": "matrix"}
     owner = tenants.search("apples zan", more, tenants.owner)

@@ -7,7 +7,7 @@ import numpy as np
 
 from index.generation.generation import Generation, IndexedDocument
 from index.generation.store import GenerationStore
-from index.partitions.merged_words import MergedPostings, PartTotals, frequencies_in, words_with_prefix
+from index.partitions.merged_words import Asking, MergedPostings, PartTotals, frequencies_in
 from index.partitions.part import Nominations, PartEvidence, evidence_of, nominate
 from index.ranking.attention import AttentionHead
 from index.ranking.retrieval import Query
@@ -24,8 +24,10 @@ class LocalParts:
         self.generations, self._head = generations, head
         self.postings = MergedPostings(
             [PartTotals.of(one) for one in generations],
-            lambda asked: [frequencies_in(one, asked) for one in generations],
-            lambda field, prefix: [words_with_prefix(one, field, prefix) for one in generations],
+            Asking(
+                lambda asked: [frequencies_in(one.words.postings, asked) for one in generations],
+                lambda field, prefix: [one.words.postings.with_prefix(field, prefix) for one in generations],
+            ),
         )
         self.vocabulary = Vocabulary(self.postings, analyzer_for("none"), analyzer_for(language))
 

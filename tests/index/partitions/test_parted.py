@@ -11,7 +11,7 @@ from index.generation.columns import id_order
 from index.generation.document_fields import category_key, number_key
 from index.generation.generation import Generation
 from index.partitions import merged_words
-from index.partitions.merged_words import MergedPostings
+from index.partitions.merged_words import Asking, MergedPostings
 from index.partitions.parted import PartedDocuments
 from index.ranking.attention import AttentionHead, HeadConfig
 from index.ranking.field_priors import KNOTS, FieldPriors
@@ -263,7 +263,7 @@ def test_a_reader_keeps_a_bounded_number_of_counts(monkeypatch: pytest.MonkeyPat
         asked.append([term for _, term in pairs])
         return [[1] * len(pairs), [2] * len(pairs)]
 
-    postings = MergedPostings([], frequencies, lambda field, prefix: []).apart()
+    postings = MergedPostings([], Asking(frequencies, lambda field, prefix: [])).apart()
     postings.learn([("words", term) for term in "abc"])
     assert postings.frequency("words", "b") == 3
     postings.learn([("words", term) for term in "bd"])

@@ -103,7 +103,7 @@ def test_counts_from_the_sorted_terms_are_those_of_living_documents(tmp_path: Pa
     vocabulary = index.commit().vocabulary
     terms = ("oak", "elm", "tree1", "tree4", "ash")
     assert vocabulary.listed_count("oak") is None
-    counts = [vocabulary.apart().term_count(term) for term in terms]
+    counts = [vocabulary.of_reader(vocabulary._postings).term_count(term) for term in terms]
     vocabulary.ending("k")
     assert [vocabulary.listed_count(term) or 0 for term in terms] == counts == [48, 2, 0, 1, 0]
     assert [vocabulary.term_count(term) for term in terms] == counts
@@ -127,7 +127,7 @@ def test_a_view_of_one_reader_keeps_a_bounded_number_of_words(
         def __getattr__(self, name: str) -> Any:
             return getattr(self._counts, name)
 
-    view = vocabulary.apart(Noting(vocabulary._postings))
+    view = vocabulary.of_reader(Noting(vocabulary._postings))
     for prefix in ("pap", "st", "st", "pep", "c", "st", "pap"):
         assert view.beginning(prefix) == vocabulary.beginning(prefix)
     assert asked == ["pap", "st", "pep", "c", "pap"], "c takes the place of pap, which was asked for first"
