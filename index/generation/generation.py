@@ -165,6 +165,17 @@ class Generation:
             found |= self.documents_with_phrases(query)
         return found | self.documents_with_corrections(query) if query.uncorrected_fields else found
 
+    def documents_with_all(self, query: QueryWords) -> Mask:
+        """Return (N,) bool, True for documents with every word of the query, or what stands for it, as above."""
+        found = self.alive.copy()
+        for slot in range(len(query.weight)):
+            own = query.slot == slot
+            columns = {name: getattr(query, name)[own] for name in ("words", "slot", "factor", "source", "idf")}
+            numbers = frozenset(columns["words"].tolist())
+            phrases = tuple(phrase for phrase in query.phrases if phrase.number in numbers)
+            found &= self.documents_with(query._replace(**columns, phrases=phrases))
+        return found
+
     def documents_with_phrases(self, query: QueryWords) -> Mask:
         """Return (N,) bool, True for documents with a phrase that stands for a word of the query; it has phrases."""
         columns = self.columns

@@ -66,6 +66,7 @@ def search(
     operators: Annotated[
         bool, typer.Option("--operators", help='Read "exact phrase", -word and field:value in the query.')
     ] = False,
+    all_words: Annotated[bool, typer.Option("--all-words", help="Only documents with all words of the query.")] = False,
     typos: Annotated[bool | None, typer.Option(help="Correct unknown words, or not.")] = None,
     heatmap: HeatmapOption = None,
     explore: Annotated[
@@ -83,7 +84,7 @@ def search(
     given["predict"] = predict or None
     given |= {"facets": comma_separated(facets) or None, "sort": comma_separated(sort) or None, "typos": typos}
     given |= {"prefix": "last" if prefix else None, "operators": operators or None, "explore": explore}
-    given |= {"count": count or None}
+    given |= {"count": count or None, "all_words": all_words or None}
     body = {name: value for name, value in given.items() if value is not None}
     body |= {"explain": "matrix" if heatmap else explain} | ({"answer": True} if answer else {})
     with connect(data, url) as service:

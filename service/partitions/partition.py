@@ -41,7 +41,7 @@ from service.search.field_columns import Scalar, columns_of
 from service.search.hits import Searched, hits_by_place
 from service.search.named_documents import doc_indices_of, in_context
 from service.search.pending_vectors import awaits_vectors
-from service.search.restriction import allowed_documents, visible_words
+from service.search.restriction import allowed_documents, having_all_words, visible_words
 from service.search.serving import model_of_version
 from service.searchers.document_part import DocumentPart
 from service.searchers.searcher_runtime import SearcherRuntime
@@ -294,6 +294,8 @@ class Partition:
         """Return (N,) bool: the documents that pass the filter, the operators, the key and the rules; None for all."""
         request, condition = search.request, search.caller.condition
         allowed = allowed_documents(self._runtime, state, generation, request.filter, search.parsed, condition)
+        if request.all_words and search.query.read is not None:
+            allowed = having_all_words(generation, search.query.read, allowed)
         if not search.hidden:
             return allowed
         allowed = generation.alive.copy() if allowed is None else allowed & generation.alive

@@ -29,7 +29,7 @@ from service.search.named_documents import in_context
 from service.search.passing import Ranked
 from service.search.pending_vectors import VECTORS_PENDING, awaits_vectors
 from service.search.predictions import predictions
-from service.search.restriction import allowed_documents, visible_words
+from service.search.restriction import allowed_documents, having_all_words, visible_words
 from service.search.rounds import find
 from service.search.schemas import MAX_WINDOW, SearchIn
 from service.search.serving import serving_model
@@ -119,6 +119,8 @@ def _find(
     stopwatch.lap("filter")
     query, reading = _query(runtime, state, generation, request, caller, parsed, allowed)
     everything = reading is None
+    if request.all_words and reading is not None:
+        query = replace(query, allowed=having_all_words(generation, reading, query.allowed))
     query = in_context(runtime.database, state, generation, query, serving.head, request.context, caller.condition)
     query, pins = pinning.apply_rules(runtime.database, state, generation, query, reading, bool(request.sort))
     stopwatch.lap("encode")

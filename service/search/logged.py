@@ -21,7 +21,7 @@ SHOWN = ("id", "position", "logit", "score", "pinned")
 
 SELECTING = {"limit", "offset", "filter", "mode", "candidates"}
 """Parameters of a search that its impression keeps."""
-ALSO_SELECTING = {"explore", "typos", "prefix", "operators", "distinct", "min_logit", "max_null_weight"}
+ALSO_SELECTING = {"explore", "typos", "prefix", "operators", "all_words", "distinct", "min_logit", "max_null_weight"}
 """Further parameters that the impression of a search with exploration keeps, where they are not the default."""
 
 

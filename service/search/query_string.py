@@ -11,7 +11,7 @@ from service.http.query_parameters import require_declared
 from service.search.schemas import SearchIn
 
 LISTS = {"facets", "sort", "fields", "predict", "context"}
-BOOLEANS = {"answer", "count", "explain", "pooled", "typos", "operators", "snippet", "log"}
+BOOLEANS = {"answer", "count", "explain", "pooled", "typos", "operators", "all_words", "snippet", "log"}
 INTEGERS = {"limit", "offset", "candidates", "snippet_length"}
 NUMBERS = {"min_logit", "max_null_weight", "explore"}
 TRUTH = {"true": True, "1": True, "false": False, "0": False}

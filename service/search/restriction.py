@@ -11,6 +11,7 @@ from index.records import Mask
 from index.words.query_syntax import ParsedQuery
 from index.words.term_matching import documents_with_phrase
 from index.words.visible_words import VisibleWords
+from index.words.word_search import Reading
 from service.runtime.search_runtime import SearchRuntime
 from service.runtime.served_collection import ServedCollection
 from service.search import repository
@@ -46,6 +47,12 @@ def documents_passing(
     mask = np.zeros(len(generation.rows), np.bool_)
     mask[doc_indices[doc_indices >= 0]] = True
     return mask
+
+
+def having_all_words(generation: Generation, reading: Reading, allowed: Mask | None) -> Mask:
+    """Return (N,) bool: the allowed documents that have every word of a query, or what stands for it."""
+    found = generation.documents_with_all(reading.words)
+    return found if allowed is None else found & allowed
 
 
 def visible_words(

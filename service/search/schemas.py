@@ -45,6 +45,7 @@ class SearchIn(Strict):
     typos: bool | None = None
     prefix: Literal["none", "last"] = "none"
     operators: bool = False
+    all_words: bool = False
     facets: FieldNames | None = None
     count: bool = False
     sort: Annotated[list[SortRule], Field(min_length=1, max_length=4)] | None = None

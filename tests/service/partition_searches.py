@@ -27,6 +27,8 @@ SEARCHES: list[dict[str, Any]] = [
     {"q": "*", "limit": 12, "offset": 3, "explain": True, "count": True},
     {"q": "*", "sort": ["tall:desc", "n:desc"], "facets": ["colour"], "filter": "n <= 20"},
     {"q": '"very old" -elm colour:brown', "operators": True},
+    {"q": "very old bech", "all_words": True, "sort": ["n:desc"], "facets": ["colour"], "count": True},
+    {"q": "old oak", "all_words": True, "mode": "dense"},
     {"q": "yew", "predict": ["colour", "n"], "pooled": True},
     {"q": "which tree is very old", "answer": True, "snippet": True},
     {"q": "beech", "fields": ["title", "n"], "min_logit": 2.0},
