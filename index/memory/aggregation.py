@@ -42,6 +42,7 @@ TenantClicks = Mapping[str, Mapping[str, Mapping[int, ClickCount]]]
 class _Merged:
     """The merged confirmations of a pair; moment is the time of the latest, exact the exact rating."""
 
+    judged: bool
     weight: float
     moment: int
     count: int
@@ -198,12 +199,11 @@ class Confirmations:
         for query_key, row in pairs:
             rows_of.setdefault(query_key, set()).add(row)
         changed = {row for query_key, rows in rows_of.items() for row in self._weigh(query_key, rows)}
-        query_keys = set(rows_of)
         for query_key, rows in rows_of.items():
             bare = bare_key(query_key)
             if any(one != query_key for one in self._spelled(bare)):
                 self._unrated.setdefault(bare, set()).update(rows)
-        query_keys |= self._rate()
+        query_keys = rows_of.keys() | self._rate()
         for row in changed:
             query_keys |= self._limit_document(row)
         return query_keys
@@ -357,19 +357,19 @@ class Confirmations:
             else:
                 exact = self._rating(bare, row)
             weight = pair_weight(sums, self._best.get(query_key, NONE))
-            merged[query_key] = _Merged(weight, max(graded), len(graded), exact)
+            merged[query_key] = _Merged(bool(sums.judged), weight, max(graded), len(graded), exact)
 
     def _limit_document(self, row: int) -> set[str]:
-        """Keep the strongest keys of a document; return the query keys that now start or stop to count."""
+        """Keep the judged, then the strongest keys of a document; return the query keys that start or stop to count."""
         merged = self._merged.get(row, {})
         if not merged:
             self._merged.pop(row, None)
 
-        def rank(query_key: str) -> tuple[float, int, str]:
-            return -abs(merged[query_key].weight), -merged[query_key].moment, query_key
+        def rank(query_key: str) -> tuple[bool, float, int, str]:
+            one = merged[query_key]
+            return not one.judged, -abs(one.weight), -one.moment, query_key
 
-        before = self._keys_over_limit.pop(row, set())
-        limit = self._bounds.keys_per_document
+        before, limit = self._keys_over_limit.pop(row, set()), self._bounds.keys_per_document
         over_limit: set[str] = set()
         if len(merged) > limit:
             over_limit = set(sorted(merged, key=rank)[limit:])

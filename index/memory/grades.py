@@ -23,7 +23,7 @@ class Bounds:
     """Limits on the share of one client, of anonymous clients, and of one document in the memory."""
 
     keys_per_document: int = 200
-    """Memory keys of one document: those with the greatest absolute weight."""
+    """Memory keys of one document: those with a judgment, then those with the greatest absolute weight."""
     pairs_per_client: int = 1000
     """Pairs of query and document that the events of one client count for: the latest. Judgments are not limited."""
     anonymous_grade: float = 10.0

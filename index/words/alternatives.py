@@ -90,6 +90,8 @@ def alternatives(text: str, spaces: Spaces, options: ReadingOptions, vocabulary:
             completed = _complete(found, position, words, unfinished, vocabulary)
         if not completed:
             _correct(found, position, word, unfinished, options, vocabulary, declared.get(position))
+        elif options.compounds:
+            found.substitutes += _compound_words(position, word, vocabulary)
     found.substitutes += [one for each in replacements for one in _substitutes_of(each, vocabulary)]
     if options.typos:  # without them, a text is encoded as it is
         found.meant = _meant(words, found, replacements, vocabulary)
@@ -173,7 +175,7 @@ def _correct(
 
     synonyms: terms of the collection that are declared to stand for the word. It is corrected to one of them or not.
     """
-    in_compounds = _compound_words(position, word, options, vocabulary) if options.compounds else []
+    in_compounds = _compound_words(position, word, vocabulary) if options.compounds else []
     found.substitutes += in_compounds
     if not options.typos or in_compounds or vocabulary.term_count(word.term):
         return
@@ -255,7 +257,7 @@ def _is_other_word(typed: str, near: Near, vocabulary: Vocabulary) -> bool:
     )
 
 
-def _compound_words(position: int, word: Word, options: ReadingOptions, vocabulary: Vocabulary) -> list[Substitute]:
+def _compound_words(position: int, word: Word, vocabulary: Vocabulary) -> list[Substitute]:
     """Return the parts of a known compound, which share its factor, and the compounds that contain the word."""
     if not word.folded.isalpha():
         return []

@@ -93,7 +93,7 @@ def _parts(text: str, word: Word, known: int, options: ReadingOptions, vocabular
     typed = word.folded
     if len(typed) > MOST_LETTERS or not typed.isalnum() or typed.isdigit() or is_unspaced(word.term):
         return []
-    if typed.isalpha() and (len(typed) < LEAST_LETTERS or options.compounds):  # `split_compounds` has seen compounds
+    if typed.isalpha() and len(typed) < LEAST_LETTERS:
         return []
     if word.part or (known and not UNIT.fullmatch(typed)) or typed in options.uncorrected:
         return []
@@ -103,7 +103,8 @@ def _parts(text: str, word: Word, known: int, options: ReadingOptions, vocabular
         return []
     if typed.isalpha() and has_synonym(typed, options, vocabulary):
         return []
-    best = max(_splits(typed, bool(known), vocabulary), default=None)
+    only_short = typed.isalpha() and options.compounds  # `split_compounds` has seen compounds of longer parts
+    best = max(_splits(typed, bool(known), vocabulary, only_short), default=None)
     if best is None and not typed.isalpha() and options.prefix and word.token.end == len(text):
         best = max(_begun(typed, vocabulary), default=None)
     if best is None or best[0] < known:
@@ -118,13 +119,18 @@ def _parts(text: str, word: Word, known: int, options: ReadingOptions, vocabular
     return [replace(word, folded=part, term=of[0], part=True) for part, of in zip(best[2:], terms, strict=True)]
 
 
-def _splits(typed: str, is_known: bool, vocabulary: Vocabulary) -> Iterator[tuple[int, int, str, str]]:
+def _splits(
+    typed: str, is_known: bool, vocabulary: Vocabulary, only_short: bool
+) -> Iterator[tuple[int, int, str, str]]:
     """Yield (documents with both parts, documents with the rarer part, first, second) of the ways to split a word.
+
+    only_short: only with a short part, such as `de longhi`.
 
     The parts of a known word stand together more often than by chance, so that `1910s` is no number with a unit where
     many words end in 's.
     """
     places = [at for at in range(1, len(typed)) if typed.isalpha() or _is_border(typed, at)]
+    places = [at for at in places if not only_short or min(at, len(typed) - at) < LEAST_PART]
     counts = vocabulary.counts([part for at in places for part in (typed[:at], typed[at:])])
     for at, first, second in zip(places, counts[::2], counts[1::2], strict=True):
         both = vocabulary.count_together(typed[:at], typed[at:]) if first and second else 0

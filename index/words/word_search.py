@@ -34,6 +34,7 @@ IdOrder = Callable[[Ints], NDArray[np.bytes_]]
 """Returns bytes (n,) that sort as the ids of the documents with these rows (n,) do."""
 TIES, LEAST_TIES = 16, 8
 """A search for k documents collects k / TIES more, at least LEAST_TIES: mostly all that tie with the last."""
+APOSTROPHES = "'\u2019"
 NOTHING = (np.empty(0, np.int64), np.empty(0, np.float32))
 
 
@@ -73,6 +74,7 @@ def read(text: str, options: ReadingOptions, vocabulary: Vocabulary) -> Reading:
     """Return the reading of a query."""
     terms = vocabulary.stems(spaced(text))
     words = _words(text, terms, vocabulary)
+    words = [word for word in words if not _is_possessive(text, word)] or words
     if words and options.stop_words:
         words = [word for word in words if word.folded not in options.stop_words] or words
     if words and options.compounds:
@@ -301,6 +303,12 @@ def _best(rows: Ints, scores: Floats, k: int, id_order: IdOrder | None) -> tuple
     ids = () if id_order is None or not tied else (id_order(rows),)
     order = np.lexsort((rows, *ids, -scores))[:k]
     return rows[order], scores[order]
+
+
+def _is_possessive(text: str, word: Word) -> bool:
+    """Return whether a word is the s of a possessive, such as `women's`: as a word it is in every other one."""
+    start = word.token.start
+    return word.folded == "s" and start > 1 and text[start - 1] in APOSTROPHES and text[start - 2].isalnum()
 
 
 def _words(text: str, terms: Sequence[str], vocabulary: Vocabulary) -> list[Word]:

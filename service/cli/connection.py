@@ -201,6 +201,7 @@ def ready_to_open(settings: "Settings") -> Iterator[None]:
     from service.storage.owner_lock import DirectoryOwned
 
     configure_logging(settings.log_level)
+    before = os.umask(0o077)  # files of a data directory are of its owner alone, whatever command makes them
     try:
         yield
     except DirectoryOwned as error:
@@ -210,6 +211,8 @@ def ready_to_open(settings: "Settings") -> Iterator[None]:
     except (SQLAlchemyError, UnknownSchema, OSError) as error:
         reason = getattr(error, "orig", None) or error
         raise Failure(ERROR, f"the data directory {settings.data} cannot be opened: {reason}") from error
+    finally:
+        os.umask(before)
 
 
 @contextmanager

@@ -167,6 +167,11 @@ def remove(runtime: Runtime, name: str) -> str:
     """Make a collection unavailable, start the task that deletes its data, and return the task's id."""
     with runtime.collections_lock:
         state = runtime.collection(name)
+        if state.name != name:
+            detail = (
+                f"{name} is an alias of the collection {state.name}: delete the alias, or the collection by its name"
+            )
+            raise Problem(409, "name_is_alias", detail)
         if state.name == DEFAULT_COLLECTION:
             detail = "the default collection cannot be deleted; delete its documents"
             raise Problem(409, "collection_is_default", detail)

@@ -5,7 +5,7 @@ leaves no row.
 """
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -88,17 +88,22 @@ def start_import(runtime: Runtime, path: Path) -> str:
 def import_export(runtime: Runtime, path: Path, progress: Progress) -> dict[str, Any]:
     """Import an export; return the number of records and the names of the collections.
 
-    Raises Problem 422 `invalid_export`, and 409 `collection_in_use` before anything is changed.
+    A collection without content is left out where one of its name is in use here, such as the collection `default`,
+    which every service has. Raises Problem 422 `invalid_export`, and 409 `collection_in_use` before any change.
     """
     count, names = check_export(path, progress.advance)
     with runtime.collections_lock:
         replaced = [state for name, state in runtime.collections.items() if name in names.collections]
         with runtime.database.write() as connection:
+            unused_there = names.collections - names.filled
+            skipped = {state.name for state in replaced if state.name in unused_there and _is_used(connection, state)}
+            names.collections.difference_update(skipped)
+            replaced = [state for state in replaced if state.name not in skipped]
             _require_unused(connection, runtime, names, replaced)
             for state in replaced:
                 delete_collection(connection, state.id)
             delete_aliases(connection, names.aliases)
-            importer = Importer(connection, runtime.settings.data)
+            importer = Importer(connection, runtime.settings.data, skipped)
             try:
                 importer.read(path, names.schema, progress.check)
             except BaseException:
@@ -108,12 +113,16 @@ def import_export(runtime: Runtime, path: Path, progress: Progress) -> dict[str,
     return {"records": count, "collections": sorted(names.collections)}
 
 
+def _is_used(connection: Connection, state: CollectionState) -> bool:
+    return not is_unused(connection, state.id, state.name)
+
+
 def _require_unused(connection: Connection, runtime: Runtime, names: Names, replaced: list[CollectionState]) -> None:
     """Raise Problem 409 if a collection or an alias of the export would take a name that is in use here.
 
     A collection without content is not in use, nor is an alias of such a collection or of none.
     """
-    used = {state.name for state in replaced if not is_unused(connection, state.id, state.name)}
+    used = {state.name for state in replaced if _is_used(connection, state)}
     used |= names.collections & runtime.aliases.keys()
     kept = runtime.collections.keys() - {state.name for state in replaced}
     used |= names.aliases & kept
@@ -142,8 +151,10 @@ def _open(runtime: Runtime, imported: dict[str, int], replaced: list[CollectionS
 class Importer:
     """Inserts records, in the order of the export, and gives new numbers to rows."""
 
-    def __init__(self, connection: Connection, data: Path) -> None:
+    def __init__(self, connection: Connection, data: Path, skipped: Collection[str] = ()) -> None:
+        """skipped: the collections that are left out."""
         self._connection = connection
+        self._skipped = skipped
         self._data = data
         self._line = 0
         self._waiting: list[dict[str, Any]] = []
@@ -160,6 +171,8 @@ class Importer:
         try:
             for number, kind, values, files in records(path):
                 self._line = number
+                if (values["name"] if kind.name == "collection" else values["of_collection"]) in self._skipped:
+                    continue
                 if self._kind is not kind or len(self._waiting) >= ROWS_AT_ONCE:
                     self._insert()
                     proceed()

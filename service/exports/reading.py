@@ -21,6 +21,8 @@ MAX_LINE_BYTES = 256 * 1024 * 1024
 """Bytes of a line, at most."""
 SCHEMA = re.compile("[0-9]{4}")
 MODEL_FILES = {"head.safetensors", MANIFEST}
+OF_NEW = {"model_alias", "model_alias_change"}
+"""Types of records that a new collection has already, besides the model of version 0."""
 Record = dict[str, Any]
 
 
@@ -31,18 +33,21 @@ def invalid(number: int, detail: str) -> Problem:
 
 @dataclass(frozen=True)
 class Names:
-    """The schema of an export, and the names of its collections and aliases."""
+    """The schema of an export, and the names of its collections and aliases. filled: collections with content."""
 
     schema: str
     collections: set[str] = field(default_factory=set)
     aliases: set[str] = field(default_factory=set)
+    filled: set[str] = field(default_factory=set)
 
-    def add(self, kind: RecordType, values: Record) -> None:
-        """Add the name of a record, if it is a collection or an alias."""
+    def add(self, kind: RecordType, values: Record, collection: str | None) -> None:
+        """Add the name of a record, if it is a collection or an alias, or that of its collection, if it is content."""
         if kind.name == "collection":
             self.collections.add(values["name"])
         elif kind.name == "alias":
             self.aliases.add(values["name"])
+        elif collection is not None and kind.name not in OF_NEW and values.get("version") != 0:
+            self.filled.add(collection)
 
 
 def check_export(path: Path, advance: Callable[[int], None]) -> tuple[int, Names]:
@@ -64,7 +69,7 @@ def check_export(path: Path, advance: Callable[[int], None]) -> tuple[int, Names
                     raise invalid(number, "the lines differ from the number and the sha256 in the last line")
                 continue
             else:
-                names.add(*decoded(number, record, names.schema))
+                names.add(*decoded(number, record, names.schema), record.get("collection"))
             digest.update(line)
             count += 1
             if count % 1000 == 0:

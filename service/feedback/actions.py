@@ -3,7 +3,7 @@
 from codecs import BOM_UTF8
 from collections.abc import Iterable, Mapping, Sequence, Set
 from contextlib import suppress
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import orjson
@@ -73,6 +73,14 @@ def take_body(runtime: Runtime, state: CollectionState, body: bytes, caller: Cal
     return take_events(runtime, state, read_events(body), caller)
 
 
+class Accepted(NamedTuple):
+    """An event that is stored, the text of its query, and whether it is learned from."""
+
+    event: EventIn
+    text: str
+    is_counted: bool
+
+
 class _SearchesChanged(Exception):
     """A search that events name was erased or logged while they were encoded."""
 
@@ -109,15 +117,17 @@ def _taken(
         waiting = repository.waiting_documents(connection, state.id, missing, caller.condition)
         events = [(index, _joined(event, queries, caller)) for index, event in events]
         positions = repository.shown_positions(connection, state.id, [event for _, event in events])
-    accepted: list[tuple[EventIn, str]] = []
+    accepted: list[Accepted] = []
     for index, event in events:
         refusal = _foreign(event, queries, caller) or _refusal(event, queries, rows, waiting)
         if refusal:
             rejected.append({"index": index, **refusal})
         else:
             logged = queries.get(event.query_id or "")
-            accepted.append((event, (logged and logged.text) or event.user_query or ""))
-    vectors = _vectors(runtime, state, [text for event, text in accepted if event.grade and event.document_id])
+            text = (logged and logged.text) or event.user_query or ""
+            accepted.append(Accepted(event, text, _is_counted(event, positions, caller)))
+    counted = [one for one in accepted if one.is_counted]
+    vectors = _vectors(runtime, state, [one.text for one in counted if one.event.grade and one.event.document_id])
     with state.lock:
         with runtime.database.write() as connection:
             require_collection(connection, state.id)
@@ -218,6 +228,14 @@ def _outcome(accepted: int, rejected: list[dict[str, Any]]) -> dict[str, Any]:
     return {"accepted": accepted, "rejected": sorted(rejected, key=lambda rejection: int(rejection["index"]))}
 
 
+def _is_counted(event: EventIn, positions: Mapping[tuple[str, str], int], caller: Caller) -> bool:
+    """Return whether an event is learned from. Who has a key made for browsers can make up documents and queries, so
+    its events count only for documents that a logged search showed."""
+    if not caller.origins or event.document_id is None:
+        return True
+    return (event.query_id or "", event.document_id) in positions
+
+
 def _foreign(event: EventIn, queries: Mapping[str, LoggedQuery], caller: Caller) -> dict[str, str] | None:
     """Return the reason for rejecting a verdict of a key with a filter on a search that the key does not know."""
     if caller.filter is None or not event.is_verdict or not event.query_id or event.query_id in queries:
@@ -269,7 +287,7 @@ def _vectors(runtime: Runtime, state: CollectionState, texts: Iterable[str]) -> 
 def _store_events(
     connection: Connection,
     state: CollectionState,
-    events: list[tuple[EventIn, str]],
+    events: list[Accepted],
     vectors: dict[str, Floats],
     positions: Mapping[tuple[str, str], int],
 ) -> list[int]:
@@ -279,13 +297,13 @@ def _store_events(
     reports, which some clients count from 0 or by page. An event whose document was deleted since the check is stored
     without memory.
     """
-    rows = repository.document_rows(connection, state.id, [event.document_id for event, _ in events])
+    rows = repository.document_rows(connection, state.id, [one.event.document_id for one in events])
     memory = []
-    for event, text in events:
+    for event, text, is_counted in events:
         position = positions.get((event.query_id or "", event.document_id or ""), event.position)
-        event_id = repository.insert_event(connection, state.id, event, text, position)
+        event_id = repository.insert_event(connection, state.id, event, text, position, is_counted)
         row = rows.get(event.document_id or "")
-        if event.grade and row is not None:
+        if is_counted and event.grade and row is not None:
             weight = weight_of(event.grade)
             memory.append(MemoryRow(row, as_query_key(text), vectors[text], weight, event_id=event_id))
     return repository.insert_memory(connection, state.id, memory)

@@ -105,12 +105,17 @@ def shown_positions(
     }
 
 
-def insert_event(connection: Connection, collection_id: int, event: EventIn, text: str, position: int | None) -> int:
-    """Store an event with its query text and the 1-based position of its document; return its id."""
+def insert_event(
+    connection: Connection, collection_id: int, event: EventIn, text: str, position: int | None, is_counted: bool = True
+) -> int:
+    """Store an event with its query text and the 1-based position of its document; return its id.
+
+    is_counted: whether the event has its grade, and is learned from.
+    """
     values = {
         "collection_id": collection_id,
         "action_name": event.action_name,
-        "grade": event.grade,
+        "grade": event.grade if is_counted else None,
         "query_id": event.query_id,
         "query_text": text,
         "query_key": as_query_key(text),

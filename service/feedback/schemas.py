@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 from typing import Annotated, Any
 
 import numpy as np
+import orjson
 from pydantic import (
     AfterValidator,
     AwareDatetime,
@@ -26,6 +27,8 @@ from service.http.requests import Strict, not_blank
 MAX_ITEMS = 1000
 MAX_LINES = 2 * MAX_ITEMS
 """Lines of newline-delimited JSON, with the blank ones."""
+MAX_EVENT_BYTES = 16_384
+"""Bytes of an event as JSON, own fields included: a key for browsers may send events, and they are stored whole."""
 MAX_DEPTH = 32
 """Nesting depth of an event. Fields that the schema does not name are stored unchanged."""
 VERDICTS = ("thumbs_up", "thumbs_down")
@@ -101,6 +104,8 @@ class EventIn(Open):
             level = [inner for value in level if isinstance(value, dict | list) for inner in _inside(value)]
         if level:
             raise ValueError(f"must have at most {MAX_DEPTH} levels of nesting")
+        if isinstance(event, dict) and len(orjson.dumps(event, default=str)) > MAX_EVENT_BYTES:
+            raise ValueError(f"must have at most {MAX_EVENT_BYTES} bytes as JSON")
         return event
 
     @field_validator("timestamp", mode="before")

@@ -3,7 +3,7 @@
 `service.access` declares the access of every operation. `service.http.authorisation` compares it with the caller.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -114,7 +114,8 @@ class Asked:
     address, or an empty text.
     An operation does so before the end of its first transaction, which stores the record. may_act: whether the request
     may be an act of administration. record_id: the number of its record in the audit log, None while it has none.
-    is_answered: whether the head of the answer was sent.
+    is_answered: whether the head of the answer was sent. charge: counts the request as so many further ones in the rate
+    of its key. Raises Problem 429.
     """
 
     caller: Caller = field(default_factory=Caller)
@@ -125,6 +126,7 @@ class Asked:
     may_act: bool = False
     record_id: int | None = None
     is_answered: bool = False
+    charge: Callable[[int], None] = lambda requests: None
 
 
 async def asked_of(request: Request) -> Asked:

@@ -7,6 +7,7 @@ before anything of the request but its head is read.
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from typing import Protocol
 
 from starlette.responses import Response
@@ -167,6 +168,8 @@ class Authorisation:
             raise _unauthorized()
         asked.caller = caller
         self._require_use(caller, head)
+        if caller.rate_per_minute is not None:
+            asked.charge = partial(self._charge_further, caller, caller.rate_per_minute)
         if route is not None:
             _require_access(caller, access)
         if collection is not None and not authority.covers(caller, collection):
@@ -176,11 +179,20 @@ class Authorisation:
         """Raise Problem if the key is used by another page than its origins, or too often."""
         if caller.origins and head.origin not in caller.origins:
             raise Problem(403, "origin_not_allowed", "this key works only on the web pages of its origins")
-        if caller.rate_per_minute is not None and caller.key_id is not None:
-            seconds = self._rates.retry_after_seconds(caller.key_id, caller.rate_per_minute)
-            if seconds is not None:
-                detail = f"this key may make {caller.rate_per_minute} requests a minute"
-                raise Problem(429, "rate_limited", detail, headers={"Retry-After": str(seconds)})
+        if caller.rate_per_minute is not None:
+            self._charge(caller, caller.rate_per_minute, 1)
+
+    def _charge(self, caller: Caller, per_minute: int, requests: int) -> None:
+        """Count requests of a key. Raises Problem 429 if the key has made too many."""
+        seconds = self._rates.retry_after_seconds(caller.key_id or "", per_minute, requests)
+        if seconds is not None:
+            detail = f"this key may make {per_minute} requests a minute"
+            raise Problem(429, "rate_limited", detail, headers={"Retry-After": str(seconds)})
+
+    def _charge_further(self, caller: Caller, per_minute: int, requests: int) -> None:
+        """Count a request as further ones, at most as all that the key may make in a minute. Raises as `_charge`."""
+        if further := min(requests, per_minute - 1):
+            self._charge(caller, per_minute, further)
 
     def _may_read(self, origin: str, caller: Caller, authority: Authority) -> bool:
         """Return whether the pages of an origin may read the answer to this caller."""

@@ -18,12 +18,12 @@ class RateLimits:
     def __init__(self) -> None:
         self._limiter: MovingWindowRateLimiter | None = None
 
-    def retry_after_seconds(self, key_id: str, per_minute: int) -> int | None:
-        """Count a request; return None if the key may make it, else the seconds until it may try again."""
+    def retry_after_seconds(self, key_id: str, per_minute: int, cost: int = 1) -> int | None:
+        """Count so many requests; return None if the key may make them, else the seconds until it may try again."""
         if self._limiter is None:  # made at the first use, because its storage starts a thread
             self._limiter = MovingWindowRateLimiter(MemoryStorage())
         item = RateLimitItemPerMinute(per_minute)
-        if self._limiter.hit(item, key_id):
+        if self._limiter.hit(item, key_id, cost=cost):
             return None
         reset = self._limiter.get_window_stats(item, key_id).reset_time
         return min(60, max(1, math.ceil(reset - time.time())))

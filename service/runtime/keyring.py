@@ -7,6 +7,7 @@ any form.
 
 import hashlib
 import hmac
+import math
 import secrets
 import time
 from collections.abc import Iterable, Mapping
@@ -80,12 +81,14 @@ class Keyring:
         return key.caller
 
     def has_admin_beside(self, key_id: str) -> bool:
-        """Return whether another key with `admin` is valid now."""
-        now = time.time()
+        """Return whether another key with `admin` is valid now, for as long as this key if this one never expires."""
+        now, named = time.time(), key_id.encode()
+        least = self._keys[named].expires_at if named in self._keys else now
+        least = least if math.isinf(least) else now
         return any(
-            key.caller.is_admin and now < key.expires_at
+            key.caller.is_admin and now < key.expires_at and least <= key.expires_at
             for other, key in self._keys.items()
-            if other != key_id.encode()
+            if other != named
         )
 
     def last_uses(self) -> dict[str, float]:

@@ -26,6 +26,7 @@ from service.runtime.search_runtime import SearchRuntime
 from service.search import cached_results, logged
 from service.search.answers import MultiSearchAnswer, SearchAnswer
 from service.search.logged_answers import LoggedSearch
+from service.search.matrix import MATRIX
 from service.search.query_string import PARAMETERS, search_of
 from service.search.schemas import SearchIn
 
@@ -51,6 +52,10 @@ class CollectionSearchIn(SearchIn):
     collection: Annotated[str, Field(min_length=1, max_length=128)]
 
 
+MATRIX_COST = 10
+"""Requests that a search with matrices counts as: it takes a hundred times the processor time of others."""
+
+
 class MultiSearchIn(Strict):
     """Several searches, answered in their order."""
 
@@ -63,9 +68,17 @@ class MultiSearchIn(Strict):
         return self
 
 
+def _charge(asking: Asked, *searches: SearchIn) -> None:
+    """Count each search of a request in the rate of its key, one with matrices as MATRIX_COST. Raises Problem 429."""
+    further = sum(MATRIX_COST if one.explain == MATRIX else 1 for one in searches) - 1
+    if further:
+        asking.charge(further)
+
+
 @router.post("/search", responses=answers((200, SearchAnswer, "The hits")))
 async def search(runtime: Searching, asking: Asking, collection: str, request: SearchIn, http: Request) -> Response:
     """Search a collection by soft attention over its documents."""
+    _charge(asking, request)
     return await _response(runtime, asking.caller, collection, request, http.scope)
 
 
@@ -75,6 +88,7 @@ async def search_directly(scope: Scope, asked: Asked, body: bytes) -> Response |
         request = SearchIn.model_validate(orjson.loads(body))
     except ValueError:
         return None
+    _charge(asked, request)
     return await _response(scope["app"].state.runtime, asked.caller, asked.collection, request, scope)
 
 
@@ -93,6 +107,7 @@ async def _response(
 async def get_search(runtime: Searching, asking: Asking, collection: str, request: Request) -> Response:
     """Search a collection by a query string. The search is not logged unless `log` is true."""
     wanted = search_of(request.query_params)
+    _charge(asking, wanted)
     body, etag = await _answered(runtime, asking.caller, collection, wanted, _tagged, request.scope)
     if wanted.log:
         return Response(body, media_type="application/json", headers=LOGGED)
@@ -106,6 +121,7 @@ async def get_search(runtime: Searching, asking: Asking, collection: str, reques
 @several.post("/multi-search", responses=answers((200, MultiSearchAnswer, "The answers, in order")))
 async def multi_search(runtime: Searching, asking: Asking, searches: MultiSearchIn, http: Request) -> Response:
     """Answer several searches. A search that fails has the problem in its place, and does not stop the others."""
+    _charge(asking, *searches.searches)
     names = [one.collection for one in searches.searches if runtime.covers(asking.caller, one.collection)]
     wanted = ",".join(http.headers.getlist(WATERMARK))
     if wanted and (problem := await problem_of_several(runtime, names, wanted)):

@@ -68,7 +68,10 @@ def test_aliases_are_listed_and_deleted_and_the_collection_stays(client: TestCli
 
 def test_an_alias_of_a_deleted_collection_answers_404_until_it_is_pointed_elsewhere(client: TestClient) -> None:
     point(client, "shop", "old")
-    assert client.delete("/v1/collections/shop").status_code == 202
+    body = problem(client.delete("/v1/collections/shop"), 409, "name_is_alias")
+    assert "old" in body["detail"]
+    assert found(client, "shop"), "nothing is deleted"
+    assert client.delete("/v1/collections/old").status_code == 202
     problem(client.get("/v1/collections/shop"), 404, "collection_not_found")
     problem(client.put("/v1/collections/shop", json={}), 409, "name_is_taken")
     point(client, "shop", "new")
@@ -85,7 +88,8 @@ def test_an_alias_needs_a_collection_and_a_free_name(client: TestClient) -> None
 
 def test_the_default_collection_is_not_deleted_by_an_alias(client: TestClient) -> None:
     point(client, "shop", "default")
-    problem(client.delete("/v1/collections/shop"), 409, "collection_is_default")
+    problem(client.delete("/v1/collections/shop"), 409, "name_is_alias")
+    problem(client.delete("/v1/collections/default"), 409, "collection_is_default")
 
 
 def test_two_collections_exchange_their_names(client: TestClient) -> None:

@@ -3,13 +3,14 @@
 from collections.abc import Iterator
 from typing import Any
 
+import orjson
 import pytest
 from fastapi.testclient import TestClient
 
 from service.documents.acceptance import accept
 from service.documents.indexing import make_searchable
 from service.feedback.repository import insert_event, insert_judgment
-from service.feedback.schemas import EventIn, JudgmentIn
+from service.feedback.schemas import MAX_EVENT_BYTES, EventIn, JudgmentIn
 from tests.service.client import (
     DEFAULT,
     SECRET,
@@ -225,3 +226,14 @@ def test_training_with_three_judgments_is_refused_with_the_counts(client: TestCl
     assert (body["have"], body["need"]) == (3, 20)
     problem(client.post(f"{few.path}/training-runs", json={"seed": -1}), 422, "invalid_request")
     problem(client.post(f"{few.path}/training-runs", json={"promote": SECRET}), 422, "invalid_request")
+
+
+def test_an_event_has_a_bounded_size(client: TestClient) -> None:
+    def sent(size: int) -> Any:
+        plain = event("known", user_query="q") | {"own": ""}
+        plain["own"] = "x" * (size - len(orjson.dumps(plain)))
+        return good(post_events(client, [plain]))
+
+    assert sent(MAX_EVENT_BYTES)["accepted"] == 1
+    (rejected,) = sent(MAX_EVENT_BYTES + 1)["rejected"]
+    assert (rejected["code"], str(MAX_EVENT_BYTES) in rejected["detail"]) == ("invalid_event", True)

@@ -159,6 +159,14 @@ def test_among_equally_strong_queries_the_newest_are_kept() -> None:
     assert weights(history, bounds=Bounds(keys_per_document=2)).keys() == {("b", 1), ("c", 1)}
 
 
+def test_a_judgment_is_kept_before_stronger_clicks() -> None:
+    bounds = Bounds(keys_per_document=1)
+    crowd = [confirmed(n, 4.0, query_key="a", client=f"made-up-{n}") for n in range(9)]
+    judged = confirmed(20, 3.0, query_key="b", judged=True)
+    assert weights([*crowd, judged], bounds=bounds).keys() == {("b", 1)}
+    assert weights(crowd, bounds=bounds).keys() == {("a", 1)}
+
+
 def test_a_key_over_the_limit_returns_when_a_stronger_key_is_removed() -> None:
     history = [confirmed(1, 1.0, query_key="a"), confirmed(2, 3.0, query_key="b"), confirmed(3, 2.0, query_key="c")]
     confirmations = merged(history, bounds=Bounds(keys_per_document=2))
@@ -265,7 +273,7 @@ def by_hand(history: Sequence[Confirmation], bounds: Bounds, clock: DecayClock) 
     kept = {}
     for row in {row for _, row in found}:
         of_row = [pair for pair in found if pair[1] == row and abs(weight_of(sum(sums[pair]))) >= LEAST_WEIGHT]
-        of_row.sort(key=lambda pair: (-abs(found[pair][0]), -found[pair][1], pair[0]))
+        of_row.sort(key=lambda pair: (sums[pair][0] == 0, -abs(found[pair][0]), -found[pair][1], pair[0]))
         kept |= {pair: found[pair][0] for pair in of_row[: bounds.keys_per_document]}
     return kept
 

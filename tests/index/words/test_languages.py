@@ -264,3 +264,17 @@ def test_a_whole_character_is_found_in_all_its_pairs(tmp_path: Path) -> None:
     assert len(words.search("中", 1000)[0]) == 302
     unfinished = words.read("中", ReadingOptions(prefix=True))
     assert len(unfinished.words.words) == 1 + alternatives.MAX_COMPLETIONS
+
+
+@pytest.mark.parametrize(("typed", "meant"), [("delonghi", "de longhi"), ("usbc", "usb c"), ("tshirt", "t shirt")])
+def test_a_name_with_a_short_part_is_split_in_a_language_with_compounds(tmp_path: Path, typed: str, meant: str) -> None:
+    words = searcher(tmp_path, "german", ["Kaffeemaschine von De'Longhi", "Kabel USB-C", "Ein T-Shirt", "Der Hut"])
+    options = ReadingOptions(typos=True, compounds=True)
+    assert words.read(typed, options).corrections == ((typed, meant),)
+    assert len(words.search(typed, 10, None, options)[0]) == 1
+
+
+def test_compounds_that_end_with_an_unfinished_word_are_found(tmp_path: Path) -> None:
+    words = searcher(tmp_path, "german", ["Ein Schlauchwagen", "Der Gartenschlauch", "Ein Spaten im Garten"])
+    assert sorted(found(words, "Schlauch", compounds=True)) == [0, 1]
+    assert sorted(found(words, "Schlauch", compounds=True, prefix=True)) == [0, 1]

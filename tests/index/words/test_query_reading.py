@@ -261,3 +261,13 @@ def test_a_short_frequent_word_with_another_first_letter_is_no_correction(
     assert words.read("auss", TYPOS).corrections == (("auss", "aus"),), "the same first letter"
     typing = words.read("haus", replace(TYPOS, prefix=True)).corrections
     assert typing == (corrections or (("haus", "habseligkeiten"),)), "another word does not hide a beginning"
+
+
+@pytest.mark.parametrize("text", ["women's shoes", "women\u2019s shoes"])
+def test_the_s_of_a_possessive_is_no_word(tmp_path: Path, text: str) -> None:
+    index = WordIndex(tmp_path / "words", "english")
+    index.replace(range(3), ["Women's shoes", "Children's book", "A size S"])
+    words = index.commit()
+    assert words.search(text, 10, None, ReadingOptions())[0].tolist() == [0]
+    assert words.search("women's", 10, None, ReadingOptions(prefix=True))[0].tolist() == [0]
+    assert sorted(words.search("size s", 10, None, ReadingOptions())[0].tolist()) == [0, 1, 2]

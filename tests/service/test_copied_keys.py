@@ -1,0 +1,73 @@
+"""What a copied key of a web page can do: its events, what its requests count as, and the keys that must remain."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from fastapi.testclient import TestClient
+
+from service.http import rate_limits
+from tests.service.authorised import Keys
+from tests.service.client import DEFAULT, CollectionClient, event, good, opened, problem, runtime_of
+
+PAGE = "https://shop.example"
+
+
+@pytest.fixture(scope="module")
+def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
+    with opened(tmp_path_factory.mktemp("copied") / "data") as client:
+        CollectionClient(client).add({"id": "a", "text": "a known document"})
+        yield client
+
+
+@pytest.fixture(scope="module")
+def keys(client: TestClient) -> Keys:
+    return Keys.first(client)
+
+
+def test_events_count_for_documents_that_a_search_showed(client: TestClient, keys: Keys) -> None:
+    key = keys.headers("search", "events", origins=[PAGE]) | {"Origin": PAGE}
+    shown = good(client.post(f"{DEFAULT}/search", json={"q": "a first visit"}, headers=key))["query_id"]
+    sent = [
+        event("a", user_query="a second visit"),
+        event("a", query_id=shown),
+        event("a", "own_action", user_query="a third visit"),
+    ]
+    assert good(client.post(f"{DEFAULT}/events", json=sent, headers=key))["accepted"] == 3
+    with runtime_of(client).database.read() as connection:
+        stored = connection.exec_driver_sql(
+            "SELECT query_text, grade IS NULL FROM events WHERE query_text LIKE 'a % visit' ORDER BY id"
+        ).all()
+    assert [(text, bool(without)) for text, without in stored] == [
+        ("a second visit", True),
+        ("a first visit", False),
+        ("a third visit", True),
+    ]
+    assert runtime_of(client).collection("default").generation.memory.count == 1
+    other = keys.headers("events")
+    assert good(client.post(f"{DEFAULT}/events", json=event("a", user_query="by a server"), headers=other))
+    assert runtime_of(client).collection("default").generation.memory.count == 2
+
+
+@pytest.mark.parametrize(
+    ("searches", "further"),
+    [([{"q": "a"}] * 4, 6), ([{"q": "a", "explain": "matrix"}], 0), ([{"q": "a", "explain": "matrix"}] * 9, 0)],
+)
+def test_searches_of_a_multi_search_and_matrices_count_in_the_rate(
+    client: TestClient, keys: Keys, monkeypatch: pytest.MonkeyPatch, searches: list[dict[str, str]], further: int
+) -> None:
+    monkeypatch.setattr(rate_limits.time, "time", lambda: 1_800_000_000.0)
+    key = keys.headers("search", rate_per_minute=10)
+    body = {"searches": [{"collection": "default", **one} for one in searches]}
+    first = client.post("/v1/multi-search", json=body, headers=key)
+    assert first.is_success
+    left = [client.post(f"{DEFAULT}/search", json={"q": "a", "log": False}, headers=key) for _ in range(further + 1)]
+    assert [one.is_success for one in left] == [True] * further + [False]
+
+
+def test_the_last_admin_key_without_an_expiry_stays(client: TestClient, keys: Keys) -> None:
+    soon = (datetime.now(UTC) + timedelta(minutes=5)).isoformat()
+    short = keys.make("admin", expires_at=soon)
+    lasting = next(key for key in good(keys.act("GET", "/v1/keys"))["keys"] if "admin" in key["scopes"])
+    problem(keys.act("DELETE", f"/v1/keys/{lasting['id']}"), 409, "last_admin_key")
+    assert keys.act("DELETE", f"/v1/keys/{short['id']}").is_success
