@@ -71,7 +71,11 @@ def delete_key(runtime: Runtime, key_id: str) -> None:
         stored = Keyring()
         stored.load(known_keys(connection))
         if (row is None or "admin" in row.scopes) and not stored.has_admin_beside(key_id):
-            raise Problem(409, "last_admin_key", "no other key with the scope admin lasts as long; make one first")
+            raise Problem(
+                409,
+                "last_admin_key",
+                "this is the last key with the scope admin, or the last that does not expire; make another key first",
+            )
         repository.delete_key(connection, key_id)
     reload(runtime)
 
