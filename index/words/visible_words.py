@@ -38,6 +38,11 @@ class VisibleWords:
         """The number of documents."""
         return len(self._rows)
 
+    @property
+    def length(self) -> int:
+        """The number of words of all documents, four bytes of memory each."""
+        return len(self._words)
+
     def idf(self, count: int) -> float:
         """Return the BM25 idf of a word that `count` of the documents contain."""
         return bm25_idf(count, self.documents)

@@ -35,6 +35,8 @@ IdOrder = Callable[[Ints], NDArray[np.bytes_]]
 TIES, LEAST_TIES = 16, 8
 """A search for k documents collects k / TIES more, at least LEAST_TIES: mostly all that tie with the last."""
 APOSTROPHES = "'\u2019"
+MOST_SEEN = 50_000_000
+"""Words of documents that are kept for all readers together, unless one reader sees more."""
 NOTHING = (np.empty(0, np.int64), np.empty(0, np.float32))
 
 
@@ -135,8 +137,9 @@ class WordSearcher:
         own = own or ReaderWords(self.vocabulary, seen())
         with self._lock:
             self._of_readers[reader] = own
-            if len(self._of_readers) > READERS:
-                del self._of_readers[next(iter(self._of_readers))]
+            kept = self._of_readers
+            while len(kept) > READERS or (len(kept) > 1 and sum(one.seen.length for one in kept.values()) > MOST_SEEN):
+                del kept[next(iter(kept))]
         return own
 
     def number(self, text: str) -> Words:

@@ -98,6 +98,19 @@ def test_the_words_of_a_reader_are_asked_for_once_and_not_shared(shared: WordSea
     assert asked == ["a", "b"]
 
 
+def test_the_words_of_readers_together_are_bounded(shared: WordSearcher, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    def seen(name: str) -> VisibleWords:
+        asked.append(name)
+        return visible(shared, [0, 1])
+
+    monkeypatch.setattr("index.words.word_search.MOST_SEEN", 2 * visible(shared, [0, 1]).length)
+    for name in "abacab":
+        shared.of_reader(name, lambda name=name: seen(name))
+    assert asked == ["a", "b", "c", "b"], "c took the place of b, which searched first"
+
+
 def test_a_word_keeps_its_weight_among_all_documents(shared: WordSearcher) -> None:
     options = ReadingOptions(typos=True)
     of_reader = shared.of_reader("a", lambda: visible(shared, [0])).read("steel kettle", options)
