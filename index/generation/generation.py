@@ -169,7 +169,9 @@ class Generation:
         """Return (N,) bool, True for documents with every word of the query, or what stands for it, as above."""
         found = self.alive.copy()
         for slot in range(len(query.weight)):
-            own = query.slot == slot
+            if not found.any():
+                break
+            own = (query.slot == slot) | np.isin(query.words, [number for of, number in query.also if of == slot])
             columns = {name: getattr(query, name)[own] for name in ("words", "slot", "factor", "source", "idf")}
             numbers = frozenset(columns["words"].tolist())
             phrases = tuple(phrase for phrase in query.phrases if phrase.number in numbers)

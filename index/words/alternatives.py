@@ -209,7 +209,7 @@ def _completions(
         return [], "", 0.0
     of_beginning = sum(map(itemgetter(1), beginning))
     total = sum(map(itemgetter(1), every)) if ends else of_beginning
-    idf = vocabulary.idf(min(total, vocabulary.documents))
+    idf = vocabulary.idf_together([one for one, _ in counted], total)
     substitutes = _substitutes(position, counted, idf, COMPLETION_FACTOR, Source.COMPLETED, vocabulary)
     longer = next((one for one in beginning if one[0] != word.folded), None)
     if longer is None:

@@ -64,6 +64,7 @@ class QueryWords(NamedTuple):
     and phrase. exact: whether every slot has its own word alone. uncorrected_fields: the fields in which words with the
     source CORRECTED do not match; empty without such words. phrases: the synonyms of several words, whose numbers are
     among `words` too. parts: the words that no slot has but as a part of a phrase.
+    also: pairs of a slot and the number of another slot's own word that stands for it too.
     """
 
     words: Words
@@ -77,6 +78,7 @@ class QueryWords(NamedTuple):
     uncorrected_fields: frozenset[Field] = frozenset()
     phrases: tuple[Phrase, ...] = ()
     parts: frozenset[int] = frozenset()
+    also: tuple[tuple[int, int], ...] = ()
 
     @classmethod
     def of(
@@ -101,9 +103,10 @@ class QueryWords(NamedTuple):
         weight = idf[[first[number] for number in ascending]]
         others = {(int(of_query[one.position]), one.number): one for one in reversed(alternatives)}
         kept = [(slot, one) for (slot, number), one in reversed(others.items()) if number not in first]
+        also = tuple(pair for pair, one in others.items() if pair[1] in first and not one.of_phrase)
         if not kept:
-            ones = np.ones(len(own), np.float32)
-            return cls(own, slots, ones, np.zeros(len(own), np.int64), weight, of_query, weight, exact=True)
+            ones, none = np.ones(len(own), np.float32), np.zeros(len(own), np.int64)
+            return cls(own, slots, ones, none, weight, of_query, weight, exact=True, also=also)
         words = np.concatenate([own, np.asarray([one.number for _, one in kept], np.uint32)])
         slot = np.concatenate([slots, np.asarray([slot for slot, _ in kept], np.int64)])
         factor = np.concatenate([np.ones(len(own)), [one.factor for _, one in kept]]).astype(np.float32)
@@ -125,6 +128,7 @@ class QueryWords(NamedTuple):
             exact=False,
             phrases=phrases,
             parts=frozenset(one.number for _, one in kept) - alone,
+            also=also,
         )
 
     def without_parts(self) -> "QueryWords":

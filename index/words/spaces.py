@@ -208,7 +208,9 @@ def _other_numbers(
     for other, count in zip(others, vocabulary.counts([other.text for other in others]), strict=True):
         terms = vocabulary.stems(other.text) if count else ()
         if len(terms) == len(other.text.split()):
-            found += _in_place_of(words, other, " ".join(terms), vocabulary.idf(count), vocabulary)
+            found += _in_place_of(
+                words, other, " ".join(terms), vocabulary.idf_together([other.text], count), vocabulary
+            )
     return found
 
 

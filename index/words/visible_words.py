@@ -50,8 +50,8 @@ class VisibleWords:
     def frequency(self, field: str, term: str) -> int:
         """Return the number of documents with a term of a field; with all words of a term that has spaces."""
         if field == "words" and " " not in term:
-            self.learn([(field, term)])
-            return self._known[term]
+            known = self._known.get(term)
+            return self._counted([term])[term] if known is None else known
         words = term.split(" ")
         count = min(self._postings.library_count(word, field) for word in words)
         if count:
@@ -61,11 +61,12 @@ class VisibleWords:
     def learn(self, asked: Sequence[tuple[str, str]]) -> None:
         """Count the documents with each of these stems together, where that is not known."""
         terms = [term for field, term in asked if field == "words" and " " not in term]
-        unknown = sorted({term for term in terms if term not in self._known})
-        if not unknown:
-            return
-        if len(self._known) + len(unknown) > MOST_KNOWN:
-            self._known = {term: self._known[term] for term in terms if term in self._known}
+        known = self._known
+        if unknown := sorted({term for term in terms if term not in known}):
+            self._counted(unknown)
+
+    def _counted(self, unknown: Sequence[str]) -> dict[str, int]:
+        """Count the documents with each of these stems, and keep the counts."""
         numbers, number = np.unique(number_words(unknown), return_inverse=True)
         position, word = find_positions(self._words, QueryWords.of(numbers, np.ones(len(numbers), np.float32)))
         order = np.argsort(
@@ -74,7 +75,10 @@ class VisibleWords:
         word, document = word[order], np.searchsorted(self._ends, position, side="right")[order]
         is_first = np.append(True, (word[1:] != word[:-1]) | (document[1:] != document[:-1]))[: len(word)]
         counts = np.bincount(word[is_first], minlength=len(numbers))
-        self._known |= dict(zip(unknown, counts[number].tolist(), strict=True))
+        found: dict[str, int] = dict(zip(unknown, counts[number].tolist(), strict=True))
+        known = self._known  # another thread may replace it: the counts that it loses are made again
+        self._known = found if len(known) + len(found) > MOST_KNOWN else {**known, **found}
+        return found
 
     def with_prefix(self, field: str, prefix: str) -> list[Counted]:
         """Return the terms of a field that begin with a prefix, with their documents, the most frequent first."""

@@ -99,6 +99,13 @@ class Vocabulary:
         """Return the BM25 idf of a word that `count` documents contain."""
         return self._postings.idf(count)
 
+    def idf_together(self, words: Sequence[str], count: int) -> float:
+        """Return the BM25 idf of words of which `count` documents contain one, among all documents as `term_idf`."""
+        postings = self._all_postings
+        if self._sees_some:
+            count = sum(postings.frequency("surface", word) for word in words)
+        return postings.idf(min(count, postings.documents))
+
     def term_idf(self, term: str) -> float:
         """Return the BM25 idf of a term of the index, a stem, among all documents, also for a reader who sees some."""
         listed = self.listed_count(term)

@@ -42,6 +42,8 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CollectionClient]
         ("18v drill", {}, {"drill"}),
         ("bosch", {}, {"drill", "bag"}),
         ("bosch sofa", {}, set()),
+        ("sofa couch", {}, {"sofa"}),
+        ("couhc couch", {}, {"sofa"}),
         ("cordless -bosch", {"operators": True}, {"other"}),
     ],
 )

@@ -121,3 +121,11 @@ def test_a_reader_who_sees_nothing_reads_words_as_they_are(shared: WordSearcher)
     nothing = VisibleWords(shared.postings, np.empty(0, np.int64), np.empty(0, np.uint32), np.empty(0, np.int64))
     read = shared.of_reader("a", lambda: nothing).read("kettel", OPTIONS)
     assert (read.text, read.corrections) == ("kettel", ())
+
+
+@pytest.mark.parametrize("text", ["steel ket", "1000 steel", "crisps ba"])
+def test_completions_and_numbers_keep_their_weight_among_all_documents(shared: WordSearcher, text: str) -> None:
+    of_reader = shared.of_reader("b", lambda: visible(shared, list(range(len(TEXTS))))).read(text, OPTIONS)
+    assert of_reader.words.weight.tolist() == shared.read(text, OPTIONS).words.weight.tolist()
+    few = shared.of_reader("c", lambda: visible(shared, [0, 3])).read(text, OPTIONS)
+    assert min(few.words.weight) >= min(of_reader.words.weight)
