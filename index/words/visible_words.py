@@ -69,9 +69,8 @@ class VisibleWords:
         """Count the documents with each of these stems, and keep the counts."""
         numbers, number = np.unique(number_words(unknown), return_inverse=True)
         position, word = find_positions(self._words, QueryWords.of(numbers, np.ones(len(numbers), np.float32)))
-        order = np.argsort(
-            word.astype(np.uint16) if len(numbers) <= 1 << 16 else word, kind="stable"
-        )  # of 16 bits: fast
+        # numbers of 16 bits are sorted fast
+        order = np.argsort(word.astype(np.uint16) if len(numbers) <= 1 << 16 else word, kind="stable")
         word, document = word[order], np.searchsorted(self._ends, position, side="right")[order]
         is_first = np.append(True, (word[1:] != word[:-1]) | (document[1:] != document[:-1]))[: len(word)]
         counts = np.bincount(word[is_first], minlength=len(numbers))

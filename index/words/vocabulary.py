@@ -20,7 +20,7 @@ LEAST_FREQUENT = 2
 """A word in at most so many documents is not frequent, also where there are few documents."""
 CACHED_PREFIXES = 256
 MOST_WORDS_OF_READER = 20_000
-"""Words that a view of one reader keeps for all prefixes together (`Vocabulary.apart`): there are many readers."""
+"""Words that a view of one reader keeps for all prefixes together (`Vocabulary.of_reader`): there are many readers."""
 CACHED_STEMS = 10_000
 CACHED_COUNTS = 10_000
 CACHED_WORDS = 256
@@ -95,14 +95,11 @@ class Vocabulary:
         parts = self._surface.analyze(word)
         return str(parts[0]) if len(parts) == 1 else ""
 
-    def idf(self, count: int) -> float:
-        """Return the BM25 idf of a word that `count` documents contain."""
-        return self._postings.idf(count)
-
     def idf_together(self, words: Sequence[str], count: int) -> float:
         """Return the BM25 idf of words of which `count` documents contain one, among all documents as `term_idf`."""
         postings = self._all_postings
         if self._sees_some:
+            postings.learn([("surface", word) for word in words])
             count = sum(postings.frequency("surface", word) for word in words)
         return postings.idf(min(count, postings.documents))
 

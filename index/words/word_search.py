@@ -130,14 +130,16 @@ class WordSearcher:
         """Return how a reader who sees only some of the documents reads queries.
 
         reader: names who reads, with caches that no other reader shares: a faster answer would tell what another typed.
-        seen: returns the words of the documents that the reader sees; called once for a commit.
+        seen: returns the words of the documents that the reader sees; called where they are not kept.
         """
+        kept = self._of_readers
         with self._lock:
-            own = self._of_readers.pop(reader, None)
-        own = own or ReaderWords(self.vocabulary, seen())
+            if own := kept.pop(reader, None):
+                kept[reader] = own
+                return own
+        made = ReaderWords(self.vocabulary, seen())
         with self._lock:
-            self._of_readers[reader] = own
-            kept = self._of_readers
+            own = kept.setdefault(reader, made)  # another thread may have made them meanwhile
             while len(kept) > READERS or (len(kept) > 1 and sum(one.seen.length for one in kept.values()) > MOST_SEEN):
                 del kept[next(iter(kept))]
         return own

@@ -21,7 +21,7 @@ from service.collections.schemas import NAME_PATTERN, CollectionIn, SwapIn
 from service.documents.indexing import resume_collection
 from service.documents.schemas import DocumentIn
 from service.exports.query_keys_repository import renew_query_keys
-from service.exports.reading import Names, check_export, invalid, records
+from service.exports.reading import check_export, invalid, records
 from service.exports.record_repository import RecordType
 from service.exports.repository import (
     RowRefused,
@@ -98,11 +98,12 @@ def import_export(runtime: Runtime, path: Path, progress: Progress) -> dict[str,
             unused_there = names.collections - names.filled
             skipped = {state.name for state in replaced if state.name in unused_there and _is_used(connection, state)}
             names.collections.difference_update(skipped)
+            aliases = {alias for alias, of in names.aliases.items() if of not in skipped}
             replaced = [state for state in replaced if state.name not in skipped]
-            _require_unused(connection, runtime, names, replaced)
+            _require_unused(connection, runtime, names.collections, aliases, replaced)
             for state in replaced:
                 delete_collection(connection, state.id)
-            delete_aliases(connection, names.aliases)
+            delete_aliases(connection, aliases)
             importer = Importer(connection, runtime.settings.data, skipped)
             try:
                 importer.read(path, names.schema, progress.check)
@@ -117,16 +118,22 @@ def _is_used(connection: Connection, state: CollectionState) -> bool:
     return not is_unused(connection, state.id, state.name)
 
 
-def _require_unused(connection: Connection, runtime: Runtime, names: Names, replaced: list[CollectionState]) -> None:
+def _require_unused(
+    connection: Connection,
+    runtime: Runtime,
+    collections: set[str],
+    aliases: set[str],
+    replaced: list[CollectionState],
+) -> None:
     """Raise Problem 409 if a collection or an alias of the export would take a name that is in use here.
 
     A collection without content is not in use, nor is an alias of such a collection or of none.
     """
     used = {state.name for state in replaced if _is_used(connection, state)}
-    used |= names.collections & runtime.aliases.keys()
+    used |= collections & runtime.aliases.keys()
     kept = runtime.collections.keys() - {state.name for state in replaced}
-    used |= names.aliases & kept
-    used |= {alias for alias in names.aliases & runtime.aliases.keys() if runtime.aliases[alias] in used | kept}
+    used |= aliases & kept
+    used |= {alias for alias in aliases & runtime.aliases.keys() if runtime.aliases[alias] in used | kept}
     if used:
         named = ", ".join(sorted(used)[:MOST_NAMED])
         detail = f"{len(used)} collections or aliases of the import are in use here: {named}; delete them first"

@@ -33,19 +33,22 @@ def invalid(number: int, detail: str) -> Problem:
 
 @dataclass(frozen=True)
 class Names:
-    """The schema of an export, and the names of its collections and aliases. filled: collections with content."""
+    """The schema of an export, the names of its collections, and its aliases with their collections.
+
+    filled: the collections with content.
+    """
 
     schema: str
     collections: set[str] = field(default_factory=set)
-    aliases: set[str] = field(default_factory=set)
+    aliases: dict[str, str | None] = field(default_factory=dict)
     filled: set[str] = field(default_factory=set)
 
     def add(self, kind: RecordType, values: Record, collection: str | None) -> None:
-        """Add the name of a record, if it is a collection or an alias, or that of its collection, if it is content."""
+        """Note a record of this collection: a collection or an alias with its name, content for its collection."""
         if kind.name == "collection":
             self.collections.add(values["name"])
         elif kind.name == "alias":
-            self.aliases.add(values["name"])
+            self.aliases[values["name"]] = collection
         elif collection is not None and kind.name not in OF_NEW and values.get("version") != 0:
             self.filled.add(collection)
 

@@ -157,6 +157,18 @@ def test_a_collection_whose_import_of_documents_began_under_another_name_is_not_
         CollectionClient(other).ended_task({"id": task})
 
 
+def test_an_alias_of_a_collection_that_is_left_out_is_left_out_too(tmp_path: Path) -> None:
+    with opened(tmp_path / "from") as client:
+        create(client, "oaks")
+        good(client.put("/v1/aliases/shop", json={"collection": "default"}))
+        body = client.get("/v1/export").content
+    with opened(tmp_path / "to") as other:
+        CollectionClient(other).add({"id": "mine", "text": "an own document"})
+        good(other.put("/v1/aliases/shop", json={"collection": "default"}))
+        assert imported(other, body)["result"]["collections"] == ["oaks"]
+        assert CollectionClient(other, "shop").ids("own") == ["mine"]
+
+
 def test_an_alias_that_a_deleted_collection_left_is_replaced_by_that_of_the_import(
     exported: bytes, client: TestClient, tmp_path: Path
 ) -> None:
