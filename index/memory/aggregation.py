@@ -12,7 +12,7 @@ import numpy as np
 
 from index.memory.click_worth import ASSUMED_WORTH, ClickWorth
 from index.memory.confirmation import Confirmation, Pair
-from index.memory.exact import LEAST_CLIENTS, ClickCount, exact_rating, liking_clients, united
+from index.memory.exact import ClickCount, exact_rating, liking_clients, may_qualify, united
 from index.memory.grades import (
     NO_GRADES,
     NONE,
@@ -144,20 +144,18 @@ class Confirmations:
         }
 
     def clicked_by_several(self, query_keys: Iterable[str]) -> TenantRows:
-        """Return the rows that enough known clients like for their clicks to qualify the document, where the clicks of
-        a tenant that likes it have to be counted.
+        """Return the rows whose documents clicks may qualify, where the clicks of a tenant that likes one have to be
+        counted.
 
         Those are the tenants with a changed event, or no tenant if none has, and the tenants without a count. So the
         cost of an event does not depend on the number of tenants.
         """
         found: TenantRows = {}
         for query_key in query_keys:
-            for row, by_id in self._by_query_key.get(query_key, {}).items():
-                if len(by_id) < LEAST_CLIENTS:
-                    continue
+            for row in self._by_query_key.get(query_key, {}):
                 counted = self._counted(query_key, row)
-                liking = liking_clients(counted)
-                if len(liking) >= LEAST_CLIENTS:
+                if may_qualify(counted):
+                    liking = liking_clients(counted)
                     for tenant in {each.tenant for each in counted if each.client in liking}:
                         if self._has_to_be_counted(query_key, tenant, row):
                             found.setdefault(query_key, {}).setdefault(tenant, []).append(row)
@@ -319,7 +317,7 @@ class Confirmations:
     def _rating(self, bare: str, row: int) -> float:
         """Return the exact rating of a document for some words, from all query keys that have them.
 
-        The clicks of a query key count if enough clients like the document for it: only these are counted again after a
+        The clicks of a query key count if they alone may qualify the document: only these are counted again after a
         change.
         """
         confirmations: list[Confirmation] = []
@@ -328,7 +326,7 @@ class Confirmations:
             counted = self._counted(one, row)
             confirmations += counted
             by_tenant = self._clicks.get(one)
-            if by_tenant and len(liking_clients(counted)) >= LEAST_CLIENTS:
+            if by_tenant and may_qualify(counted):
                 clicks += [by_row[row] for by_row in by_tenant.values() if row in by_row]
         return exact_rating(confirmations, united(clicks))
 

@@ -15,7 +15,8 @@ class Confirmation:
     grade: signed, 1 for a click; 0 is the rating 0, which only counts in the mean rating and needs no vector. client:
     None if unknown. moment: milliseconds since 1970, UTC. judged: True for a judgment, False for an event. position:
     the 1-based position of the document of an event in its list, None if unknown. tenant: the tenant of an event, whose
-    clicks are merged apart from those of other tenants; empty for a judgment and an event of no tenant.
+    clicks are merged apart from those of other tenants; empty for a judgment and an event of no tenant. from_browser:
+    whether a key made for browsers sent the event.
     """
 
     id: int
@@ -28,6 +29,7 @@ class Confirmation:
     judged: bool = False
     position: int | None = None
     tenant: str = ""
+    from_browser: bool = False
 
     @property
     def pair(self) -> Pair:

@@ -2,6 +2,9 @@
 
 Sees the confirmations of one pair of query and document, and counts of clicks; `index.ranking.exact_matches` uses the
 rating. Judgments decide where they exist; else clicks of several known clients. Age does not change the rating.
+
+All visitors of a page can read its key made for browsers, and make up clients with it. So events of such keys alone
+bring no document first, and their dislikes count against clicks and not against judgments.
 """
 
 from collections.abc import Collection
@@ -19,7 +22,7 @@ LEAST_LIKE = 0.5
 LEAST_CLIENTS = 3
 """Least number of clients that like a document, less those that dislike it, for clicks to qualify it."""
 NOISE_RATE = 0.1
-"""Clicks per impression that a document without relevance may get. Clicks qualify above this rate only."""
+"""`ClickCount.rate` that a document without relevance may get. Clicks qualify above this rate only."""
 RATING_DIGITS = 6
 """A stored weight gives back its rating with a rounding error; ratings are rounded to this number of digits."""
 
@@ -28,8 +31,8 @@ RATING_DIGITS = 6
 class ClickCount:
     """The logged impressions of one query and tenant that showed one document.
 
-    clients: the clients that liked the document in these impressions. clicked: the number of impressions in which
-    they liked it. shown: the number of impressions.
+    clients: the clients that liked the document in these impressions. shown: the number of clients that searched; a
+    search without a client counts as one. clicked: the number of these with an impression in which one liked it.
     """
 
     clients: frozenset[str]
@@ -38,7 +41,7 @@ class ClickCount:
 
     @property
     def rate(self) -> float:
-        """Clicks per impression, 0 without impressions."""
+        """The share of the clients that searched with a like, 0 without impressions."""
         return self.clicked / max(1, self.shown)
 
 
@@ -55,19 +58,38 @@ def exact_rating(confirmations: Collection[Confirmation], clicks: ClickCount | N
 
     confirmations: by all query keys with the same words. Each rater counts once, with the latest rating, and each
     client once, and all anonymous events of a tenant together count once. A client that dislikes the document counts as
-    a rating of 0, or against a client that clicked it. The order of confirmations has no effect.
+    a rating of 0, or against a client that clicked it. Clicks qualify a document if a key that is not for browsers sent
+    one of them; dislikes of keys for browsers do not count as ratings. The order of confirmations has no effect.
     """
     judged = sorted((each for each in confirmations if each.judged), key=lambda each: (each.moment, each.id))
     by_rater = {each.client: each.grade for each in judged}
     ratings = [max(0.0, round(grade, RATING_DIGITS)) for grade in by_rater.values()]
-    disliking = len(_disliking_clients(confirmations)) + len(_disliking_tenants(confirmations))
     if ratings:
-        mean = fsum(ratings) / (len(ratings) + disliking)
+        mean = fsum(ratings) / (len(ratings) + _dislikes(_without_browsers(confirmations)))
         return mean if mean >= LEAST_RATING else 0.0
     if clicks is None or clicks.rate <= NOISE_RATE:
         return 0.0
     liking = clicks.clients & liking_clients(confirmations)
-    return CLICKED_RATING if len(liking) - disliking >= LEAST_CLIENTS else 0.0
+    if len(liking) - _dislikes(confirmations) < LEAST_CLIENTS:
+        return 0.0
+    return CLICKED_RATING if liking & liking_clients(_without_browsers(confirmations)) else 0.0
+
+
+def may_qualify(confirmations: Collection[Confirmation]) -> bool:
+    """Return whether clicks may qualify a document: enough clients like it, one of them by a key not for browsers."""
+    if len(confirmations) < LEAST_CLIENTS:
+        return False
+    liking = liking_clients(confirmations)
+    return len(liking) >= LEAST_CLIENTS and not liking.isdisjoint(liking_clients(_without_browsers(confirmations)))
+
+
+def _without_browsers(confirmations: Collection[Confirmation]) -> list[Confirmation]:
+    return [each for each in confirmations if not each.from_browser]
+
+
+def _dislikes(confirmations: Collection[Confirmation]) -> int:
+    """Return the number of clients and of tenants that dislike the document."""
+    return len(_disliking_clients(confirmations)) + len(_disliking_tenants(confirmations))
 
 
 def liking_clients(confirmations: Collection[Confirmation]) -> set[str]:

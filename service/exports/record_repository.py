@@ -54,7 +54,10 @@ LEFT_OUT = {
 """Table -> columns that the import makes itself."""
 LISTS = {"steps", "shown"}
 """JSON columns that hold lists. The others hold objects."""
-ADDED: Mapping[str, Mapping[str, tuple[str, Any]]] = {"key": {"confirmed_on": ("0008", None)}}
+ADDED: Mapping[str, Mapping[str, tuple[str, Any]]] = {
+    "key": {"confirmed_on": ("0008", None)},
+    "event": {"from_browser": ("0017", False)},
+}
 """Type of a record -> member that earlier exports lack -> the first schema with it, and its value in those."""
 
 

@@ -133,7 +133,7 @@ def _taken(
             require_collection(connection, state.id)
             if any(named) and repository.logged_queries(connection, state.id, named, caller.filter) != queries:
                 raise _SearchesChanged
-            added = _store_events(connection, state, accepted, vectors, positions)
+            added = _store_events(connection, state, accepted, vectors, positions, caller)
             watermark = bump_watermark(connection, state.id, documents=False) if added else 0
             note_answer(202, _outcome(len(accepted), rejected))
         if added:
@@ -231,7 +231,7 @@ def _outcome(accepted: int, rejected: list[dict[str, Any]]) -> dict[str, Any]:
 def _is_counted(event: EventIn, positions: Mapping[tuple[str, str], int], caller: Caller) -> bool:
     """Return whether an event is learned from. Who has a key made for browsers can make up documents and queries, so
     its events count only for documents that a logged search showed."""
-    if not caller.origins or event.document_id is None:
+    if not caller.is_browser or event.document_id is None:
         return True
     return (event.query_id or "", event.document_id) in positions
 
@@ -290,6 +290,7 @@ def _store_events(
     events: list[Accepted],
     vectors: dict[str, Floats],
     positions: Mapping[tuple[str, str], int],
+    caller: Caller,
 ) -> list[int]:
     """Store events with their query texts, and make memory from the graded events; return the ids of the new keys.
 
@@ -301,7 +302,9 @@ def _store_events(
     memory = []
     for event, text, is_counted in events:
         position = positions.get((event.query_id or "", event.document_id or ""), event.position)
-        event_id = repository.insert_event(connection, state.id, event, text, position, is_counted)
+        event_id = repository.insert_event(
+            connection, state.id, event, text, position, is_counted=is_counted, from_browser=caller.is_browser
+        )
         row = rows.get(event.document_id or "")
         if is_counted and event.grade and row is not None:
             weight = weight_of(event.grade)

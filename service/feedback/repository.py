@@ -106,11 +106,19 @@ def shown_positions(
 
 
 def insert_event(
-    connection: Connection, collection_id: int, event: EventIn, text: str, position: int | None, is_counted: bool = True
+    connection: Connection,
+    collection_id: int,
+    event: EventIn,
+    text: str,
+    position: int | None,
+    *,
+    is_counted: bool = True,
+    from_browser: bool = False,
 ) -> int:
     """Store an event with its query text and the 1-based position of its document; return its id.
 
-    is_counted: whether the event has its grade, and is learned from.
+    is_counted: whether the event has its grade, and is learned from. from_browser: whether a key made for browsers sent
+    it.
     """
     values = {
         "collection_id": collection_id,
@@ -126,6 +134,7 @@ def insert_event(
         "timestamp": rfc3339(event.timestamp),
         "body": event.model_dump(mode="json"),
         "created_at": now(),
+        "from_browser": from_browser,
     }
     return int(connection.execute(insert(EVENTS).values(values).returning(EVENTS.c.id)).scalar_one())
 

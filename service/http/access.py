@@ -59,6 +59,11 @@ class Caller:
         return "admin" in self.scopes
 
     @property
+    def is_browser(self) -> bool:
+        """Whether the key is made for browsers: all visitors of a page can read it."""
+        return bool(self.origins)
+
+    @property
     def reads_log(self) -> bool:
         """Whether the caller may read the searches of others."""
         return self.is_admin or "train" in self.scopes

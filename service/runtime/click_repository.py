@@ -26,6 +26,8 @@ CHUNK = 500
 """Values in one SQL statement."""
 Impression = Row[*tuple[Any, ...]]
 """A logged impression with `query_id`, `client_id` and `created_at`."""
+Impressions = dict[str, str]
+"""Query id -> who searched: the client, or the search itself where its client is not known."""
 
 
 def click_counts(
@@ -33,7 +35,7 @@ def click_counts(
 ) -> dict[str, dict[str, dict[int, ClickCount]]]:
     """Return query key -> tenant -> row -> count of clicks, for these rows.
 
-    An impression in which a rule pinned the document is left out.
+    An impression in which a rule pinned the document is left out. A client that searches again and again counts once.
     """
     with database.read() as connection:
         every = {row for by_tenant in wanted.values() for rows in by_tenant.values() for row in rows}
@@ -74,30 +76,33 @@ def _counts(
         for row in rows:
             clicks = clicking.get((tenant, ids.get(row, "")), set())
             clients = frozenset(f"client {client}" for _, client in clicks)
-            shown = len(showing[tenant].get(ids.get(row, ""), ()))
-            counts[tenant][row] = ClickCount(clients, len({query_id for query_id, _ in clicks}), shown)
+            searched = showing[tenant].get(ids.get(row, ""), {})
+            clicked = len({searched[query_id] for query_id, _ in clicks})
+            counts[tenant][row] = ClickCount(clients, clicked, len(set(searched.values())))
     return counts
 
 
 def _showing(
     connection: Connection, collection_id: int, query_key: str, ids: Mapping[str, set[str]]
-) -> dict[str, dict[str, set[str]]]:
+) -> dict[str, dict[str, Impressions]]:
     """Return tenant -> document id -> its latest impressions that showed the document, without those that pinned it.
 
     ids: tenant -> document ids.
     """
-    showing: dict[str, dict[str, set[str]]] = {tenant: {} for tenant in ids}
-    for tenant, query_id, shown in _latest(connection, collection_id, query_key, ids.keys()):
+    showing: dict[str, dict[str, Impressions]] = {tenant: {} for tenant in ids}
+    for tenant, impression, shown in _latest(connection, collection_id, query_key, ids.keys()):
+        is_known = split(impression.client_id)[1] is not None
+        searcher = f"client {impression.client_id}" if is_known else f"search {impression.query_id}"
         for hit in shown:
             if hit["id"] in ids[tenant] and not hit.get("pinned"):
-                showing[tenant].setdefault(hit["id"], set()).add(query_id)
+                showing[tenant].setdefault(hit["id"], {})[impression.query_id] = searcher
     return showing
 
 
 def _latest(
     connection: Connection, collection_id: int, query_key: str, tenants: Collection[str]
-) -> Iterator[tuple[str, str, Any]]:
-    """Yield tenant, query id and shown list of the latest impressions of the query, up to the last event of the tenant.
+) -> Iterator[tuple[str, Impression, Any]]:
+    """Yield tenant, impression and shown list of the latest searches of the query, up to the tenant's last event.
 
     Impressions after the tenant's last event on the query do not count yet: only events change a ranking, so that it is
     the same again when an event is deleted. A collection without tenants is read at once. Otherwise the ids are read
@@ -119,15 +124,15 @@ def _latest(
         newest = connection.execute(of_query.add_columns(QUERIES.c.shown).limit(COUNTED)).all()
         mine = _by_tenant(newest, last)[NO_TENANT]
         if len(newest) < COUNTED or len(mine) == COUNTED:
-            yield from ((NO_TENANT, row.query_id, row.shown) for row in mine)
+            yield from ((NO_TENANT, row, row.shown) for row in mine)
             return
     every = _by_tenant(connection.execute(of_query.limit(SCANNED)).all(), last)
-    tenant_of = {row.query_id: tenant for tenant in tenants for row in every.get(tenant, ())[:COUNTED]}
-    query_ids = list(tenant_of)
+    kept = {row.query_id: (tenant, row) for tenant in tenants for row in every.get(tenant, ())[:COUNTED]}
+    query_ids = list(kept)
     for first in range(0, len(query_ids), CHUNK):
         part = is_one_of(connection, QUERIES.c.query_id, query_ids[first : first + CHUNK])
         for query_id, shown in connection.execute(select(QUERIES.c.query_id, QUERIES.c.shown).where(part)):
-            yield tenant_of[query_id], query_id, shown
+            yield *kept[query_id], shown
 
 
 def _last_events(
@@ -159,7 +164,7 @@ def _by_tenant(impressions: Iterable[Impression], last: Mapping[str, str]) -> di
 
 
 def _clicking(
-    connection: Connection, collection_id: int, showing: Mapping[str, Mapping[str, set[str]]]
+    connection: Connection, collection_id: int, showing: Mapping[str, Mapping[str, Impressions]]
 ) -> dict[tuple[str, str], set[tuple[str, str]]]:
     """Return tenant and document id -> pairs of an impression that showed the document, and a client that liked it.
 
@@ -177,6 +182,6 @@ def _clicking(
         )
         for document_id, query_id, client_id in connection.execute(wanted):
             tenant, name = split(client_id)
-            if name is not None and query_id in showing.get(tenant, {}).get(document_id, ()):
+            if name is not None and query_id in showing.get(tenant, {}).get(document_id, {}):
                 clicking.setdefault((tenant, str(document_id)), set()).add((str(query_id), str(client_id)))
     return clicking

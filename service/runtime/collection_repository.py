@@ -270,7 +270,7 @@ def _confirmations(vector: ColumnElement[bytes] | None = None) -> Select[*tuple[
     event, judgment = EVENTS.c, JUDGMENTS.c
     stored = KEYS.c.vector if vector is None else vector
     key = (KEYS.c.id, KEYS.c.document_row, stored, KEYS.c.weight, KEYS.c.query_key, KEYS.c.confirmed_on)
-    by_event = (event.client_id, event.timestamp, event.created_at, event.position)
+    by_event = (event.client_id, event.timestamp, event.created_at, event.position, event.from_browser)
     by_judgment = (judgment.rater, judgment.created_at.label("judged_at"))
     return (
         select(*key, *by_event, *by_judgment)
@@ -317,4 +317,5 @@ def _confirmation(row: Any, vectors: dict[bytes, Floats]) -> Confirmation:
         judged,
         row.position,
         tenant,
+        bool(row.from_browser),
     )

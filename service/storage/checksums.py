@@ -30,8 +30,8 @@ GOLDEN = 0x9E3779B1
 class Checked:
     """The columns of a table that its checksum covers: all but the checksum and the row's own number, if it has one.
 
-    lower, upper: names of the columns of each sum. owners: column with the number of another row, or a watermark -> its
-    factor.
+    lower, upper: names of the columns of each sum. owners: column with the number of another row, a watermark or a flag
+    -> its factor. A flag that is not set adds nothing: rows of before the flag keep their checksums.
     """
 
     lower: tuple[str, ...]
@@ -61,7 +61,7 @@ TABLES = {
             "session_id", "timestamp", "body", "created_at",
         ),
         (),
-        {"collection_id": GOLDEN},
+        {"collection_id": GOLDEN, "from_browser": 1},
     ),
     "judgments": Checked(
         ("query_text", "query_key", "document_id", "rating", "rater", "created_at"), (), {"collection_id": GOLDEN}

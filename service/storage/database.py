@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 DATABASE_FILE = "softseek.db"
 ENCODERS = "encoders"
 """The folder of converted encoders, beside the database."""
-NEWEST_REVISION = "0016"
+NEWEST_REVISION = "0017"
 """The revision of the schema in the last file of `migrations/versions`."""
 
 

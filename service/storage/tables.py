@@ -167,6 +167,8 @@ EVENTS = Table(
     required("timestamp", TEXT),
     required("body", OBJECT),
     required("created_at", TEXT),
+    # Whether an API key made for browsers sent the event.
+    required("from_browser", BOOLEAN, default=False, server_default="0"),
     checksum_of("events"),
     Index("ix_events_collection_id_source", "collection_id", "query_key"),
     Index("ix_events_query_id", "collection_id", "query_id"),

@@ -22,8 +22,9 @@ def test_clicks_are_counted_by_the_same_statements_for_any_number_of_impressions
         good(client.post(f"{shop.path}/documents?wait=60", json={"documents": [{"id": "a", "text": "a tall tree"}]}))
 
         def statements() -> set[str]:
-            searched = good(client.post(f"{shop.path}/search", json={"q": QUERY, "client_id": "x"}))
-            click = event("a", query_id=searched["query_id"], client_id="x")
+            client_id = f"client{len(clicked)}"
+            searched = good(client.post(f"{shop.path}/search", json={"q": QUERY, "client_id": client_id}))
+            click = event("a", query_id=searched["query_id"], client_id=client_id)
             good(client.post(f"{shop.path}/events", json=click))
             read.clear()
             counts = click_counts(runtime_of(client).database, shop.id, {QUERY: {"": [row]}})

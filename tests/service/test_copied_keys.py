@@ -49,6 +49,38 @@ def test_events_count_for_documents_that_a_search_showed(client: TestClient, key
     assert runtime_of(client).collection("default").generation.memory.count == 2
 
 
+def test_events_of_the_page_alone_bring_no_document_first_and_undo_no_judgment(client: TestClient, keys: Keys) -> None:
+    query, path = "a long text", f"{DEFAULT}/search"
+    page = keys.headers("search", "events", origins=[PAGE]) | {"Origin": PAGE}
+    server = keys.headers("search", "events", "write")
+    texts = [{"id": f"long{n}", "text": "a long text " + f"word{n} " * n} for n in range(1, 6)]
+    assert good(client.post(f"{DEFAULT}/documents?wait=60", json={"documents": texts}, headers=server))
+
+    def ids() -> list[str]:
+        body = {"q": query, "log": False, "limit": 10}
+        return [hit["id"] for hit in good(client.post(path, json=body, headers=server))["hits"]]
+
+    def act(key: dict[str, str], client_id: str, document: str, action: str = "click") -> None:
+        body = {"q": query, "limit": 10, "client_id": client_id}
+        shown = good(client.post(path, json=body, headers=key))["query_id"]
+        sent = event(document, action, query_id=shown, client_id=client_id)
+        assert good(client.post(f"{DEFAULT}/events", json=sent, headers=key))["accepted"] == 1
+
+    *_, judged, last = ids()
+    for made_up in ("ada", "bob", "carl", "dora"):
+        act(page, made_up, last)
+    assert ids()[0] != last
+    act(server, "a buyer", last, "purchase")
+    assert ids()[0] == last
+    sent = {"judgments": [{"query": query, "document_id": judged, "rating": 4}]}
+    assert good(keys.act("POST", f"{DEFAULT}/judgments", sent))
+    assert ids()[:2] == [judged, last]
+    act(page, "eve", judged, "thumbs_down")
+    assert ids()[:2] == [judged, last]
+    act(server, "fred", judged, "thumbs_down")
+    assert ids()[0] == last
+
+
 @pytest.mark.parametrize(
     ("searches", "further"),
     [([{"q": "a"}] * 4, 6), ([{"q": "a", "explain": "matrix"}], 0), ([{"q": "a", "explain": "matrix"}] * 9, 0)],

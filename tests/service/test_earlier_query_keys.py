@@ -15,6 +15,7 @@ from service.storage.base import METADATA
 from service.storage.checked_rows import is_sound, stored_rows
 from service.storage.database import Database
 from service.storage.opening import open_database
+from tests.service.earlier_schema import return_to
 
 AT = "2026-11-01T00:00:00Z"
 EVENT = {"collection_id": 1, "action_name": "click", "grade": 1.0, "timestamp": AT, "body": {"ö": 1}, "created_at": AT}
@@ -71,9 +72,9 @@ def add_feedback(connection: Connection, number: int, query: str, rating: int | 
 
 
 def upgraded(database: Database) -> None:
-    """Upgrade from the schema before this one, which has the same tables."""
+    """Upgrade from the schema with the earlier query keys."""
     with database.write() as connection:
-        connection.execute(text("UPDATE alembic_version SET version_num = '0014'"))
+        return_to(connection, "0014")
     database.migrate()
 
 

@@ -91,6 +91,16 @@ def test_rare_clicks_are_noise(wood: CollectionClient) -> None:
     assert wood.ids(QUERY, limit=COUNT)[0] != last
 
 
+def test_a_client_that_searches_again_and_again_counts_once(wood: CollectionClient) -> None:
+    last = wood.ids(QUERY, limit=COUNT)[-1]
+    clicked(wood, last, "ada", "bob")
+    for client_id in ["carl"] * 12 + ["dora"] * 30:
+        query_id = wood.search(QUERY, limit=COUNT, client_id=client_id)["query_id"]
+    wood.act("tree20", query_id=query_id, client_id="dora")
+    wood.act(last, query_id=wood.search(QUERY, limit=COUNT, client_id="carl")["query_id"], client_id="carl")
+    assert wood.ids(QUERY, limit=COUNT)[0] == last
+
+
 def test_impressions_without_an_event_change_nothing_and_a_deleted_event_leaves_no_trace(
     wood: CollectionClient,
 ) -> None:

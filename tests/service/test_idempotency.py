@@ -17,6 +17,7 @@ from service.storage.checked_rows import is_sound, stored_rows
 from service.storage.database import Database
 from service.storage.opening import open_database
 from tests.service.client import DEFAULT, SECRET, CollectionClient, create, event, good, opened, problem, runtime_of
+from tests.service.earlier_schema import return_to
 
 
 @pytest.fixture(scope="module")
@@ -349,7 +350,7 @@ def test_an_upgrade_hashes_the_keys_of_stored_answers(database: Database) -> Non
         for key in keys:
             replace_answer(connection, key, "2026", answer)
         connection.execute(text("UPDATE idempotent_answers SET status = 201 WHERE key = 'damaged'"))
-        connection.execute(text("UPDATE alembic_version SET version_num = '0015'"))
+        return_to(connection, "0015")
     database.migrate()
     with database.read() as connection:
         rows = {row["key"]: row for row in stored_rows(connection, "idempotent_answers")}
@@ -372,7 +373,7 @@ def test_an_upgrade_hashes_a_key_that_another_key_is_the_hash_of(database: Datab
         for number, key in enumerate(keys):
             answer = {"request_sha256": "00", "status": 200 + number, "headers": {}, "body": b"{}"}
             replace_answer(connection, key, "2026", answer)
-        connection.execute(text("UPDATE alembic_version SET version_num = '0015'"))
+        return_to(connection, "0015")
     database.migrate()
     with database.read() as connection:
         rows = [find_answer(connection, idempotency.digest_of(key), "") for key in keys]
@@ -387,7 +388,7 @@ def test_an_upgrade_leaves_a_key_that_is_no_text(tmp_path: Path) -> None:
             answer = {"request_sha256": "00", "status": 200, "headers": {}, "body": b"{}"}
             replace_answer(connection, key, "2026", answer)
         connection.execute(text("UPDATE idempotent_answers SET key = CAST(key AS BLOB) WHERE key = 'damaged'"))
-        connection.execute(text("UPDATE alembic_version SET version_num = '0015'"))
+        return_to(connection, "0015")
     database.migrate()
     with database.read() as connection:
         keys = set(connection.execute(text("SELECT key FROM idempotent_answers")).scalars())

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from index.memory import aggregation
 from index.memory.aggregation import Confirmations
 from index.memory.confirmation import Confirmation
-from index.memory.exact import ClickCount, exact_rating
+from index.memory.exact import ClickCount, exact_rating, may_qualify
 from index.memory.grades import Bounds, DecayClock
 from index.records import MemoryKey
 
@@ -150,6 +150,30 @@ def test_three_known_clients_qualify_a_document_above_the_rate_of_noise() -> Non
     assert exact_rating(clicks_of("a", "b", "c"), ClickCount(ABC, 3, 30)) == 0.0
     assert exact_rating(clicks_of("a", "b", "c"), ClickCount(ABC - {"client c"}, 3, 3)) == 0.0
     assert exact_rating(clicks_of("a", "b", "c")) == 0.0
+
+
+def by_browser(*confirmations: Confirmation) -> list[Confirmation]:
+    return [replace(each, from_browser=True) for each in confirmations]
+
+
+def test_clicks_of_keys_for_browsers_alone_never_qualify() -> None:
+    a, b, c = clicks_of("a", "b", "c")
+    count = ClickCount(ABC, 3, 3)
+    assert not may_qualify(by_browser(a, b, c))
+    assert exact_rating(by_browser(a, b, c), count) == 0.0
+    assert may_qualify([*by_browser(a, b), c])
+    assert exact_rating([*by_browser(a, b), c], count) == 3.0
+    # the only client of another key did not click in an impression that showed the document
+    others = by_browser(*(acted(number, 1, name) for number, name in enumerate("xyz", 10)))
+    assert exact_rating([*others, c], ClickCount(frozenset({"client x", "client y", "client z"}), 3, 3)) == 0.0
+    # or it dislikes the document since
+    assert not may_qualify([*others, c, acted(9, -1, "c", 1)])
+
+
+def test_dislikes_of_keys_for_browsers_count_against_clicks_and_not_against_judgments() -> None:
+    dislikes = by_browser(acted(9, -1, "e"), acted(10, -1, None))
+    assert exact_rating([rated(1, 4), *dislikes]) == 4.0
+    assert exact_rating([*clicks_of("a", "b", "c"), *dislikes], ClickCount(ABC, 3, 3)) == 0.0
 
 
 def test_anonymous_clicks_alone_never_qualify() -> None:
