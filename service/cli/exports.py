@@ -1,4 +1,4 @@
-"""`export` writes everything as lines of JSON, and `import` reads it into another data directory or server."""
+"""`export` writes content as lines of JSON, and `import` reads it into another data directory or server."""
 
 import os
 import sys
@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import IO, Annotated
+from urllib.parse import urlencode
 
 import typer
 
@@ -13,17 +14,28 @@ from service.cli import show
 from service.cli.connection import connect
 from service.cli.failures import ERROR, Failure
 from service.cli.following import follow
-from service.cli.options import DataOption, FileArgument, JsonOption, UrlOption
+from service.cli.options import DataOption, FileArgument, JsonOption, UrlOption, values_of
 
 PART_BYTES = 256 * 1024
 TargetArgument = Annotated[str, typer.Argument(help="The file to write; - writes to stdout.", metavar="FILE|-")]
 
 
-def export(file: TargetArgument, data: DataOption = None, url: UrlOption = None, json_out: JsonOption = False) -> None:
+def export(
+    file: TargetArgument,
+    collections: Annotated[
+        list[str] | None,
+        typer.Option("--collections", "--collection", help="The collections, with their aliases; by default all."),
+    ] = None,
+    data: DataOption = None,
+    url: UrlOption = None,
+    json_out: JsonOption = False,
+) -> None:
     """Write documents, feedback, models, rules and settings as lines of JSON."""
     if file == "-" and json_out:
         raise Failure(ERROR, "--json and - exclude each other: both write to stdout")
-    with connect(data, url) as service, service.download("/v1/export") as parts:
+    query = urlencode([("collections", name) for name in values_of(collections)])
+    path = "/v1/export" + (f"?{query}" if query else "")
+    with connect(data, url) as service, service.download(path) as parts:
         if file == "-":
             lines = copied(parts, sys.stdout.buffer)
             sys.stdout.buffer.flush()

@@ -6,7 +6,7 @@ import typer
 
 from service.cli import show
 from service.cli.connection import connect, path_of
-from service.cli.options import DataOption, JsonOption, UrlOption, comma_separated
+from service.cli.options import DataOption, JsonOption, UrlOption, values_of
 
 keys = typer.Typer(help="API keys: who may do what.", no_args_is_help=True)
 KeyArgument = Annotated[str, typer.Argument(metavar="ID", help="The id of the key.")]
@@ -40,7 +40,7 @@ def create_key(
         "expires_at": expires_at,
         "rate_per_minute": rate_per_minute,
     }
-    body |= {"scopes": parts(scopes), "collections": parts(collections) or None, "origins": parts(origins)}
+    body |= {"scopes": values_of(scopes), "collections": values_of(collections) or None, "origins": values_of(origins)}
     with connect(data, url, creates=True) as service:
         show_new(service.call("POST", "/v1/keys", body), json_out)
 
@@ -115,11 +115,6 @@ def audit(
     show.table(("time", "key", "act", "target", "outcome"), rows)
     if answer["cursor"]:
         show.notice(f"more: --cursor {answer['cursor']}")
-
-
-def parts(given: list[str] | None) -> list[str]:
-    """Return the values of an option that is repeated, or has several values by comma."""
-    return [part for one in given or [] for part in comma_separated(one)]
 
 
 def show_new(key: dict[str, Any], json_out: bool) -> None:

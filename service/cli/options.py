@@ -50,3 +50,8 @@ QueriesOption = Annotated[
 def comma_separated(value: str | None) -> list[str]:
     """Return the parts of `a,b`; [] for None."""
     return [part.strip() for part in (value or "").split(",") if part.strip()]
+
+
+def values_of(given: list[str] | None) -> list[str]:
+    """Return the values of an option that is repeated, or has several values by comma."""
+    return [part for one in given or [] for part in comma_separated(one)]

@@ -1,6 +1,6 @@
 """SQL of exports and imports: reads all rows in their order, and inserts rows. The caller commits."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import Connection, Select, delete, exists, insert, select
@@ -32,9 +32,18 @@ class RowRefused(Exception):
     """A row has the key of another row, or refers to no row."""
 
 
-def stored_rows(connection: Connection, kind: RecordType) -> Iterator[dict[str, Any]]:
-    """Yield the rows of a type in the order of their keys, without the collections that are being deleted."""
-    found = connection.execute(_rows_of(kind).execution_options(yield_per=ROWS_AT_ONCE))
+def stored_rows(
+    connection: Connection, kind: RecordType, names: Collection[str] | None = None
+) -> Iterator[dict[str, Any]]:
+    """Yield the rows of a type in the order of their keys, without the collections that are being deleted.
+
+    names: only the rows of these collections; None: of all.
+    """
+    wanted = _rows_of(kind)
+    if names is not None:
+        collection = COLLECTION_ALIASES.c.collection if kind.name == "alias" else COLLECTIONS.c.name
+        wanted = wanted.where(collection.in_(sorted(names)))
+    found = connection.execute(wanted.execution_options(yield_per=ROWS_AT_ONCE))
     with reading(str(kind.table.name)):
         yield from (dict(row) for row in found.mappings())
 

@@ -1,4 +1,4 @@
-"""HTTP routes of the export of everything, and of its import."""
+"""HTTP routes of the export of everything, or of some collections, and of its import."""
 
 import errno
 import os
@@ -7,10 +7,10 @@ import threading
 from collections.abc import Generator, Iterator
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from anyio import CancelScope
-from fastapi import Request
+from fastapi import Query, Request
 from fastapi.responses import Response, StreamingResponse
 from starlette.concurrency import run_in_threadpool
 from starlette.types import Receive, Scope, Send
@@ -28,6 +28,8 @@ from service.runtime.runtime import Runtime
 
 router = new_router("/v1", "exports")
 MEDIA_TYPE = "application/x-ndjson"
+MOST_NAMED = 100
+"""Collections that a request can name."""
 EXPORT: dict[int | str, dict[str, Any]] = {
     200: {
         "description": "A header, a record on each line, and a last line with their number and sha256",
@@ -45,9 +47,16 @@ BODY = {
 
 
 @router.get("/export", response_class=StreamingResponse, responses=EXPORT)
-def export_everything(runtime: Running) -> StreamingResponse:
+def export_everything(
+    runtime: Running,
+    collections: Annotated[
+        list[str] | None,
+        Query(min_length=1, max_length=MOST_NAMED, description="Only these collections, with their aliases."),
+    ] = None,
+) -> StreamingResponse:
     """Stream all content as lines of JSON: documents with their vectors, feedback, models, rules, settings."""
-    parts = _Parts(_parts(runtime))
+    names = None if collections is None else frozenset(runtime.collection(name).name for name in collections)
+    parts = _Parts(_parts(runtime, names))
     next(parts)  # takes a slot, or refuses
     first = next(parts)  # an error of it has an answer of its own
     return _Export(first, parts)
@@ -101,7 +110,7 @@ class _Export(StreamingResponse):
                 await run_in_threadpool(self._parts.close)
 
 
-def _parts(runtime: Runtime) -> Generator[bytes, None, None]:
+def _parts(runtime: Runtime, names: frozenset[str] | None) -> Generator[bytes, None, None]:
     """Yield nothing once a slot is taken and the act is recorded, then the parts of an export.
 
     The slot is free again at the end.
@@ -111,7 +120,7 @@ def _parts(runtime: Runtime) -> Generator[bytes, None, None]:
     try:
         runtime.database.store_act()
         yield b""
-        yield from export_parts(runtime)
+        yield from export_parts(runtime, names)
     finally:
         runtime.export_slots.release()
 

@@ -1,7 +1,7 @@
-"""Writes all content as lines of JSON: a header, records, and a last line with their number and sha256."""
+"""Writes content as lines of JSON: a header, records, and a last line with their number and sha256."""
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -20,11 +20,14 @@ from service.storage.database import NEWEST_REVISION, now
 PART_BYTES = 256 * 1024
 
 
-def export_parts(runtime: Runtime) -> Iterator[bytes]:
-    """Yield the lines of an export in parts of about PART_BYTES. All lines are of one state of the database."""
+def export_parts(runtime: Runtime, names: Collection[str] | None = None) -> Iterator[bytes]:
+    """Yield the lines of an export in parts of about PART_BYTES. All lines are of one state of the database.
+
+    names: of the collections that are exported, with their aliases; None: of all.
+    """
     digest, count, part = hashlib.sha256(), 0, bytearray()
     with runtime.database.read() as connection:
-        for record in _records(runtime, connection):
+        for record in _records(runtime, connection, names):
             line = orjson.dumps(record) + b"\n"
             digest.update(line)
             count += 1
@@ -36,13 +39,13 @@ def export_parts(runtime: Runtime) -> Iterator[bytes]:
     yield bytes(part) + orjson.dumps(end) + b"\n"
 
 
-def _records(runtime: Runtime, connection: Connection) -> Iterator[dict[str, Any]]:
+def _records(runtime: Runtime, connection: Connection, names: Collection[str] | None) -> Iterator[dict[str, Any]]:
     """Yield the header and every record. A record refers to earlier records only."""
     encoder = {"model": Path(runtime.settings.encoder).name, "fingerprint": runtime.encoder.fingerprint}
     header = {"format": FORMAT, "softseek": version("softseek"), "schema": NEWEST_REVISION, "made_at": now()}
     yield {"type": HEADER, **header, "encoder": encoder}
     for kind in TYPES.values():
-        for row in stored_rows(connection, kind):
+        for row in stored_rows(connection, kind, names):
             record = kind.encoded(row)
             yield record | {FILES: _files(connection, row)} if kind.name == "model" else record
 
