@@ -18,6 +18,9 @@ SEARCH_SECONDS = Histogram(
     buckets=(0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5),
 )
 CACHED_RESULTS = Counter("softseek_cached_results_total", "Searches answered from the result cache.", registry=REGISTRY)
+LOST_IMPRESSIONS = Counter(
+    "softseek_lost_impressions_total", "Impressions of answered searches that could not be stored.", registry=REGISTRY
+)
 REQUESTS = Counter("softseek_requests_total", "Requests answered, by status class.", ["status"], registry=REGISTRY)
 
 GAUGES = {

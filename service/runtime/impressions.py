@@ -7,6 +7,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
+from service.http.metrics import LOST_IMPRESSIONS
 from service.runtime.collection_repository import collection_ids
 from service.runtime.feedback_repository import insert_impressions
 from service.runtime.repeated_failures import RepeatedFailures
@@ -105,6 +106,7 @@ class ImpressionLog:
                         insert_impressions(connection, kept)
         except Exception as error:
             if len(rows) == 1:
+                LOST_IMPRESSIONS.inc()
                 self._failures.failed(error)
                 return
             for row in rows:  # a row may be one that cannot be stored; the other rows are

@@ -16,6 +16,7 @@ import structlog
 from sqlalchemy import Connection, func, select
 
 from index.storage.files import make_durable_directory, write_atomically
+from service.http.metrics import LOST_IMPRESSIONS
 from service.runtime.feedback_repository import insert_impressions
 from service.runtime.repeated_failures import RepeatedFailures
 from service.storage.tables import COLLECTIONS
@@ -77,6 +78,7 @@ class Spool:
                     self._number += 1
                     write_atomically(self._folder / f"{self._number:012}.json", orjson.dumps(rows))
             except OSError as error:
+                LOST_IMPRESSIONS.inc(len(rows))
                 log.warning("impression_lost", count=len(rows), reason=str(error))
             self._deliver_files()
             ended = None in taken
@@ -99,6 +101,7 @@ class Spool:
         """Deliver the files, the oldest first, until one cannot be delivered."""
         files = self._files()
         for path in files[: max(0, len(files) - MOST_FILES)]:
+            LOST_IMPRESSIONS.inc(BATCH)
             log.warning("impression_lost", count=BATCH, reason="too many wait for the primary")
             path.unlink(missing_ok=True)
         for path in files[max(0, len(files) - MOST_FILES) :]:

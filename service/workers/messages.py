@@ -12,6 +12,7 @@ from typing import Any
 import orjson
 import structlog
 
+from service.http.metrics import LOST_IMPRESSIONS
 from service.runtime.repeated_failures import RepeatedFailures
 
 SEND_SECONDS = 5.0
@@ -52,6 +53,7 @@ class Outbox:
                 self._is_cut = False
             except OSError as error:
                 self._is_cut = True
+                LOST_IMPRESSIONS.inc("impression" in message)
                 self._failures.failed(error)
 
     def close(self) -> None:

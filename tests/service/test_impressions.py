@@ -10,6 +10,7 @@ import pytest
 from sqlalchemy import Connection, insert, select
 
 import service.runtime.impressions
+from service.http.metrics import LOST_IMPRESSIONS
 from service.runtime.feedback_repository import insert_impressions
 from service.runtime.impressions import ImpressionLog
 from service.runtime.repeated_failures import RepeatedFailures
@@ -102,6 +103,16 @@ def test_the_impressions_of_a_deleted_collection_are_left_out_without_an_error(
         log.add(made[1] | {"collection_id": 10**6})
         log.flush()
     assert (stored(database) & {"kept", "deleted"}, lost) == ({"kept"}, [])
+
+
+def test_impressions_that_cannot_be_stored_are_counted(database: Database) -> None:
+    before = LOST_IMPRESSIONS._value.get()
+    with closing(ImpressionLog(database)) as log:
+        log.add(impression(database, "kept"))
+        log.add(impression(database, "lost") | {"query_id": None})
+        log.flush()
+    assert "kept" in stored(database)
+    assert LOST_IMPRESSIONS._value.get() == before + 1
 
 
 def test_closing_writes_the_queued_impressions(database: Database) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from index.storage.frames import frame
+from service.http.metrics import LOST_IMPRESSIONS
 from service.workers.cells import LENGTH_BITS, NO_POSITION, Cells
 from service.workers.journal import Journal, JournalReader
 from service.workers.messages import Inbox, Message, Outbox
@@ -40,7 +41,9 @@ def test_a_message_that_was_cut_loses_no_other(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr("service.workers.messages.SEND_SECONDS", 0.05)
     ours, theirs = socket.socketpair()
     outbox = Outbox(theirs)
+    lost = LOST_IMPRESSIONS._value.get()
     outbox.add({"text": "x" * 4_000_000})  # no one reads: the socket takes a part of it
+    assert LOST_IMPRESSIONS._value.get() == lost + 1
     theirs.settimeout(DEADLINE_SECONDS)  # the reading thread may begin late
     taken: list[Message] = []
     inbox = Inbox(ours, taken.append)
