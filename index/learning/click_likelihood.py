@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from index.evaluation.significance import Comparison, compare
 from index.generation.generation import Generation
 from index.learning.conditional_logit import ChoiceTable, Doubles
-from index.learning.examples import Feedback, expected_examinations, hash_of, make_batch, make_example, relative_log
+from index.learning.examples import Feedback, expected_examinations, half_of, make_batch, make_example, relative_log
 from index.ranking.attention import AttentionHead
 from index.ranking.search import project
 from index.records import Floats
@@ -101,7 +101,7 @@ def likelihoods(queries: Mapping[str, Clicked]) -> dict[str, float]:
     weights = query_weights({key: one.clicks for key, one in queries.items()})
     halves: tuple[dict[str, Clicked], dict[str, Clicked]] = ({}, {})
     for key, one in queries.items():
-        halves[hash_of(key) // 16 % 2][key] = one
+        halves[half_of(key)][key] = one
     tables = [
         ChoiceTable.of({key: (one.log_propensity, one.clicks) for key, one in half.items()}, weights) for half in halves
     ]

@@ -18,6 +18,7 @@ from index.generation.generation import Generation
 from index.learning.contrasts import Contrasts
 from index.learning.slates import Slate, Slates, stacked
 from index.memory.click_worth import ASSUMED_CURVE
+from index.memory.query_key import bare_key
 from index.ranking.array_api import Array
 from index.ranking.attention import Candidates
 from index.ranking.retrieval import CandidateSet, Query, assemble, read_query, retrieve, with_vectors
@@ -181,8 +182,13 @@ def hash_of(query_key: str) -> int:
 
 
 def fold_of(query_key: str) -> int:
-    """Return the fold in [0, FOLDS) of a query key."""
-    return hash_of(query_key) % FOLDS
+    """Return the fold in [0, FOLDS) of a query key: that of its words, so that no spelling of them tells of another."""
+    return hash_of(bare_key(query_key)) % FOLDS
+
+
+def half_of(query_key: str) -> int:
+    """Return 0 or 1 for a query key, independent of its fold; the same for all spellings of its words."""
+    return hash_of(bare_key(query_key)) // 16 % 2
 
 
 def split(feedback: Sequence[Feedback]) -> tuple[list[Feedback], list[Feedback]]:

@@ -18,6 +18,7 @@ from index.learning.examples import (
     Solved,
     expected_examinations,
     fold_of,
+    half_of,
     make_batch,
     make_example,
     make_examples,
@@ -60,6 +61,18 @@ def rows(generation: Generation, example: Example) -> list[int]:
 def test_the_fold_of_a_query_is_the_same_on_every_machine() -> None:
     known = {"delete a folder": 7, "read a file": 8, "größe 😀": 4, "": 2}
     assert {query_key: fold_of(query_key) for query_key in known} == known
+
+
+def test_all_spellings_of_some_words_are_learned_from_or_held_out_together() -> None:
+    spellings = ("{}", "{}?", '"{}"', "({}).")
+    feedback = [replace(JUDGED, query_key=one.format(f"tea {number}")) for number in range(50) for one in spellings]
+    for part in split(feedback):
+        words = [one.query_key.strip('"?().') for one in part]
+        assert set(Counter(words).values()) == {len(spellings)}
+    assert fold_of("c++") != fold_of("c"), "of other words"
+    for number in range(50):
+        assert len({fold_of(one.format(f"tea {number}")) for one in spellings}) == 1
+        assert len({half_of(one.format(f"tea {number}")) for one in spellings}) == 1
 
 
 def test_queries_spread_evenly_over_the_folds() -> None:
