@@ -23,6 +23,9 @@ LEAST_CHANGED = 6
 """Queries that must have changed for a significant loss: with fewer, no randomisation test has p below .05."""
 RECALL_TOLERANCE = 0.005
 """The largest accepted loss of mean Recall@100, if the loss is not significant; 1 / queries is accepted."""
+WITHOUT_ONE = 0.2
+"""The p below which a gain from clicks counts without one client: a side of .1, at every decision. A client that alone
+decides is found by the sign; a smaller limit would ask small teams for many more clicks (docs/decisions/0081)."""
 NEVER_SHOWN_RISE = 0.3
 """The largest accepted rise of the share of documents among the first ten that no list showed."""
 
@@ -45,11 +48,24 @@ class Comparison:
     """The mean of max(0, difference) over all queries."""
     subtracted: float = 0.0
     """What `lowered` has subtracted from b and all differences."""
+    clients: int | None = None
+    """The number of clients that the measure comes from; None if they are not known."""
+    without_one: "Comparison | None" = None
+    """The least favourable comparison without the clicks of one client; None for a single client and unknown ones."""
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the fields as JSON values, without `gained`, and `subtracted` only where it is not 0."""
-        found = {name: value for name, value in asdict(self).items() if name not in ("gained", "subtracted")}
-        return found | ({"subtracted": self.subtracted} if self.subtracted else {})
+        """Return the fields as JSON values, without `gained`; the last three only where they say something."""
+        found = {name: value for name, value in asdict(self).items() if name not in ("gained", "without_one")}
+        found = {name: value for name, value in found.items() if value or name not in ("subtracted", "clients")}
+        if self.without_one is not None:
+            one = self.without_one
+            found["without_one"] = {name: getattr(one, name) for name in ("difference", "low", "high", "p_value")}
+        return found
+
+    def is_better(self, limit: float) -> bool:
+        """Return whether the measure is better with p below the limit, without one client below WITHOUT_ONE."""
+        better = self.difference > 0 and self.p_value < limit
+        return better and (self.without_one is None or self.without_one.is_better(max(limit, WITHOUT_ONE)))
 
     @property
     def ratio(self) -> float:
@@ -220,7 +236,7 @@ def _better(name: str, found: tuple[Comparison, Comparison], earlier: int) -> Ch
         wanted += f", half of the level of decision {earlier + 1} against this champion"
     if changed < least:
         wanted += f"; {changed} queries changed, and {least} are needed"
-    passed = changed >= least and any(one.difference > 0 and one.p_value < limit for one in found)
+    passed = changed >= least and any(one.is_better(limit) for one in found)
     return Check(name, passed, "; ".join(f"{one.measure} {_on_queries(one)}" for one in found) + f": {wanted}")
 
 
@@ -247,4 +263,8 @@ def _figures(found: Comparison) -> str:
 
 
 def _on_queries(found: Comparison) -> str:
-    return f"{_figures(found)} on {found.queries} held-out queries, p = {found.p_value:.2g}"
+    text = f"{_figures(found)} on {found.queries} held-out queries, p = {found.p_value:.2g}"
+    if found.without_one is None:
+        return text
+    one = found.without_one
+    return f"{text} (without one of {found.clients} clients {one.difference:+.4f}, p = {one.p_value:.2g})"

@@ -6,6 +6,7 @@ g(distance_n) + log propensity_n (`conditional_logit`), with the expected examin
 2017; Ai et al. 2018). A query with few clicks has less weight: its mean is noise.
 """
 
+from collections import Counter
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import Any
@@ -26,13 +27,16 @@ CLICKS = "log likelihood per click"
 CLICK_VARIANCE = 5.0
 """The variance of a click within a query over the variance between queries, for differences between two heads."""
 TOP = 10
+HEAVIEST = 3
+"""The clients with the most clicks without each of whom heads are compared again."""
 
 
 @dataclass(frozen=True)
 class Clicked:
     """The shown documents of a query with clicks under a head, all (n,).
 
-    logits, log propensities, clicks, the expected examinations, and the impressions that these are computed from.
+    logits, log propensities, clicks, the expected examinations, the impressions that these are computed from, and who
+    clicked: client -> number of clicks.
     """
 
     logits: NDArray[Any]
@@ -40,11 +44,17 @@ class Clicked:
     clicks: NDArray[Any]
     examinations: NDArray[Any]
     impressions: Sequence[Mapping[int, int]] = ()
+    clients: Sequence[Mapping[int, int]] = ()
 
     def under(self, curve: Floats) -> "Clicked":
         """Return the documents with the propensities and examinations of another curve."""
         examinations = np.asarray([expected_examinations(one, curve) for one in self.impressions], np.float64)
         return replace(self, log_propensity=relative_log(examinations), examinations=examinations)
+
+    def without(self, client: int) -> "Clicked":
+        """Return the documents without the clicks of a client."""
+        own = np.asarray([clients.get(client, 0) for clients in self.clients], np.float64)
+        return replace(self, clicks=self.clicks - own) if own.any() else self
 
 
 def query_weights(clicks: Mapping[str, NDArray[Any]]) -> dict[str, float]:
@@ -85,7 +95,8 @@ def clicked(generation: Generation, head: AttentionHead, feedback: Feedback, cur
     batch = make_batch(generation, [example], with_values=head.hops, with_fields=bool(head.priors.fields))
     logits = np.asarray(head(batch.query, batch.candidates).logits[0, : len(rows)], np.float64)
     impressions = [(feedback.shown or {}).get(row, {}) for row in rows]
-    return Clicked(logits, np.empty(0), clicks, np.empty(0), impressions).under(curve)
+    clients = [(feedback.clients or {}).get(row, {}) for row in rows]
+    return Clicked(logits, np.empty(0), clicks, np.empty(0), impressions, clients).under(curve)
 
 
 def click_table(shown: Mapping[str, tuple[NDArray[Any], NDArray[Any]]]) -> ChoiceTable:
@@ -134,6 +145,21 @@ def clicked_pairs(
 def compare_clicks(before: Mapping[str, Clicked], after: Mapping[str, Clicked]) -> Comparison:
     """Return the paired comparison of the likelihoods of clicks, for at least two queries (`clicked_pairs`)."""
     return compare(CLICKS, likelihoods(before), likelihoods(after))
+
+
+def clients_of(queries: Mapping[str, Clicked]) -> list[int]:
+    """Return the known clients of the clicks, those with the most clicks first."""
+    clicks: Counter[int] = Counter()
+    for one in queries.values():
+        for clients in one.clients:
+            clicks.update(clients)
+    return sorted(clicks, key=lambda client: (-clicks[client], client))
+
+
+def without_client(queries: Mapping[str, Clicked], client: int) -> dict[str, Clicked]:
+    """Return the queries without the clicks of a client, those that have other clicks."""
+    left = {key: one.without(client) for key, one in queries.items()}
+    return {key: one for key, one in left.items() if one.clicks.any()}
 
 
 def never_shown(runs: Mapping[str, Sequence[str]], queries: Sequence[Feedback], new: Set[int]) -> float:

@@ -74,7 +74,7 @@ class Feedback:
     vector of the text that searches encode, after corrections. memory_vector is the unit vector of the typed text, None
     if searches encode that text. known is the share of the tokens of the encoded text that the encoder knows, 0 if no
     text was encoded. contrasts compare the impressions of each document with its earlier impressions
-    (`index.learning.contrasts`).
+    (`index.learning.contrasts`). clients says who clicked: row -> number of a client -> clicks; None if not known.
     """
 
     query_key: str
@@ -91,6 +91,7 @@ class Feedback:
     memory_vector: Floats | None = None
     known: float = 1.0
     contrasts: Contrasts = ()
+    clients: Showings | None = None
 
     def as_query(self, **more: Any) -> Query:
         """Return the query as a search sends it, without its own memory. more: other fields of `Query`."""

@@ -12,12 +12,16 @@ from index.evaluation.significance import Comparison, Decision, compare, gate
 from index.generation.generation import Generation
 from index.learning.click_likelihood import (
     CLICKS,
+    HEAVIEST,
+    Clicked,
     clicked,
     clicked_pairs,
     clicked_queries,
+    clients_of,
     compare_clicks,
     likelihoods,
     never_shown,
+    without_client,
 )
 from index.learning.click_model import ClickModel, Examination, among_shown, held_out_qrels
 from index.learning.clicked_ranks import RANKS, rank_measures
@@ -282,7 +286,8 @@ def _compare_clicks(
 
     chosen_on: the keys of the cross-fitted queries. The overestimate from all choices is subtracted from their share
     among the queries with clicks. gains: query key -> gain in nDCG@10. Of the comparisons with the estimated curve and
-    with a flatter one, the less favourable counts.
+    with a flatter one, the less favourable counts. Each is made again without one of the clients with the most clicks
+    (`Comparison.without_one`), unless all clicks are of one client.
     """
     keys = {one.query_key for one in clicked_queries([one for one, _ in queries])}
     pairs = [(one, head) for one, head in queries if one.query_key in keys]
@@ -290,15 +295,33 @@ def _compare_clicks(
     if len(before) < 2:
         return {}
     share = len(keys & chosen_on) / len(pairs)
+    clients = clients_of(before)
+    left_out = clients[:HEAVIEST] if len(clients) > 1 else []
     found: dict[str, Comparison] = {}
     for curve in (examination.curve, examination.flatter):
         sides = [{key: one.under(curve) for key, one in side.items()} for side in (before, after)]
         by_ranks = rank_measures(*sides)
         slope = min(1.0, regression_slope(gains, _gains(*by_ranks)))
-        for one in (compare_clicks(*sides), compare(RANKS, *by_ranks)):
-            lowered = one.lowered(share * choices.optimism(one.measure, slope if one.measure == RANKS else 0.0))
-            found[one.measure] = min(found.get(one.measure, lowered), lowered, key=lambda each: each.ratio)
+        overestimates = {CLICKS: share * choices.optimism(CLICKS), RANKS: share * choices.optimism(RANKS, slope)}
+        others = []
+        for client in left_out:
+            left = [without_client(side, client) for side in sides]
+            others.append(_compared(left, rank_measures(*left), overestimates))
+        for measure, own in _compared(sides, by_ranks, overestimates).items():
+            without_one = min((of[measure] for of in others), key=lambda each: each.ratio, default=None)
+            one = replace(own, clients=len(clients) or None, without_one=without_one)
+            found[measure] = min(found.get(measure, one), one, key=lambda each: each.ratio)
     return found
+
+
+def _compared(
+    sides: Sequence[Mapping[str, Clicked]],
+    by_ranks: tuple[Mapping[str, float], Mapping[str, float]],
+    overestimates: Mapping[str, float],
+) -> dict[str, Comparison]:
+    """Return the comparisons of the likelihoods and of the ranks of clicks, lowered by the overestimates."""
+    both = compare_clicks(*sides), compare(RANKS, *by_ranks)
+    return {one.measure: one.lowered(overestimates[one.measure]) for one in both}
 
 
 def _gains(before: Mapping[str, float], after: Mapping[str, float]) -> dict[str, float]:

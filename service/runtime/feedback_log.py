@@ -252,7 +252,7 @@ def _add_list(
     actions = summary.actions.get(shown.query_id, {})
     _drop_actions(actions, pinned)
     record.shown.update(row * MAX_POSITIONS + position for row, position in positions.items())
-    clicked, by_searcher = _move_actions(record, positions, actions, searcher_of(shown, actions))
+    clicked, by_searcher = _move_actions(record, positions, actions, shown)
     record.compare(positions, by_searcher)
     slate = slate_of(hits, rows, clicked) if explored else None
     if slate is not None and is_repeatable(orjson.loads(shown.request)):
@@ -327,13 +327,15 @@ def searcher_of(shown: Any, actions: Iterable[tuple[str, object]]) -> set[str]:
 
 
 def _move_actions(
-    record: QueryRecord, positions: Mapping[int, int], actions: dict[tuple[str, int], Action], searcher: Set[str]
+    record: QueryRecord, positions: Mapping[int, int], actions: dict[tuple[str, int], Action], shown: Any
 ) -> tuple[set[int], set[int]]:
     """Move the actions on documents of a list from `actions` to the record; return the rows that they confirm.
 
-    searcher: the names of the client that the list was shown to. Its actions count as those of one client. The second
-    set has the rows that this client confirms.
+    The actions of the client that the list was shown to count as those of one client. The second set has the rows that
+    this client confirms. A list without a client is one of a client of its own.
     """
+    searcher = searcher_of(shown, actions)
+    named = next(filter(None, (shown.client_id, shown.session_id, *sorted(searcher))), shown.query_id)
     moved = [name for name, action in actions.items() if action.row in positions]
     grades = grades_by_client({name: actions.pop(name).grade for name in moved}, searcher)
     clicked, by_searcher = set(), set()
@@ -344,6 +346,7 @@ def _move_actions(
             if not client:
                 by_searcher.add(row)
             record.clicks[row * MAX_POSITIONS + positions[row]] += 1
+            record.clients[row][hash_of(client or named)] += 1
     if clicked:
         lowest = max(positions[row] for row in clicked)
         record.examined.update(row for row, position in positions.items() if position <= lowest + 1)
@@ -365,10 +368,8 @@ def _own_feedback(query_key: str, record: QueryRecord, vector: Floats) -> Feedba
         return Feedback(query_key, record.text, vector, unlisted, sessions=sessions, explored=explored)
     shown, clicks = (_by_row(counts, record.ratings) for counts in (record.shown, record.clicks))
     examined = frozenset(record.examined - record.ratings.keys())
-    contrasts = contrasts_of(record.contrasts)
-    return Feedback(
-        query_key, record.text, vector, gains, shown, clicks, examined, sessions, explored=explored, contrasts=contrasts
-    )
+    found = Feedback(query_key, record.text, vector, gains, shown, clicks, examined, sessions, explored=explored)
+    return replace(found, contrasts=contrasts_of(record.contrasts), clients=record.clients)
 
 
 def _by_row(counts: Counter[int], rejected: Container[int]) -> Showings:

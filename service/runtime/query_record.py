@@ -28,6 +28,8 @@ class QueryRecord:
     """Row and position (`MAX_POSITIONS`) -> number of lists that showed the document there."""
     clicks: Counter[int] = field(default_factory=Counter)
     """Row and position (`MAX_POSITIONS`) -> number of clicks on the document there."""
+    clients: dict[int, Counter[int]] = field(default_factory=lambda: defaultdict(Counter))
+    """Row -> number of a client -> clicks of this client."""
     examined: set[int] = field(default_factory=set)
     """Rows shown down to one position below the lowest click of a list."""
     sessions: list[Solved] = field(default_factory=list)

@@ -248,6 +248,7 @@ def _feedback_json(one: Feedback) -> dict[str, Any]:
         "explored": [asdict(each) for each in one.explored],
         "known": one.known,
         "contrasts": one.contrasts,
+        "clients": one.clients,
         "typed": one.memory_vector is not None,
     }
 
@@ -282,6 +283,7 @@ def _feedback(record: Mapping[str, Any], vector: Floats, memory_vector: Floats |
         memory_vector=memory_vector,
         known=record["known"],
         contrasts=tuple((earlier, rank, value) for earlier, rank, value in record.get("contrasts", ())),
+        clients=_showings(record.get("clients")),
     )
 
 

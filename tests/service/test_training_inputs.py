@@ -86,6 +86,7 @@ def test_feedback_is_read_unchanged(wood: CollectionClient, tmp_path: Path) -> N
     assert any(one.examined for one in read)
     assert any(one.contexts for one in read)
     assert any(one.contrasts for one in read)
+    assert any(one.clients for one in read)
     assert any(one.shown is None for one in read)
 
 

@@ -97,6 +97,42 @@ def test_where_no_document_changed_its_position_a_gain_must_hold_with_a_flatter_
     assert by_curve[0].ratio != pytest.approx(by_curve[1].ratio, abs=1e-2)
 
 
+def clicked_by(one: Feedback, client: int, at: int) -> Feedback:
+    """Return the query of `with_a_click` with a single click of a client, at a position."""
+    row = next(row for row, positions in (one.shown or {}).items() if at in positions)
+    return replace(one, gains={row: 1.0}, clicks={row: {at: 1}}, clients={row: {client: 1}})
+
+
+def test_the_clicks_of_one_client_do_not_decide(tmp_path: Path) -> None:
+    """One client clicks the right documents of most queries, and others the wrong ones of the rest."""
+    feedback = [with_a_click(one) for one in asked(shifted=False, count=60)]
+    right = [2 if number % 8 else 1 for number in range(60)]
+    clients = {
+        "unknown": [None] * 60,
+        "one": [0 if at == 2 else number for number, at in enumerate(right)],
+        "many": list(range(60)),
+        "the only one": [0] * 60,
+    }
+    found = {}
+    for name, of in clients.items():
+        log = [clicked_by(one, client or 0, at) for one, client, at in zip(feedback, of, right, strict=True)]
+        if name == "unknown":
+            log = [replace(one, clients=None) for one in log]
+        found[name] = compared(tmp_path / name.replace(" ", ""), log, 0.0).comparisons
+    for measure in (CLICKS, RANKS):
+        plain = found["unknown"][measure]
+        assert plain.is_better(0.05)
+        assert (plain.clients, plain.without_one) == (None, None)
+        one, many, alone = (found[name][measure] for name in ("one", "many", "the only one"))
+        assert one.difference == many.difference == alone.difference == plain.difference
+        assert one.without_one is not None
+        assert one.without_one.difference <= 0
+        assert not one.is_better(0.05)
+        assert many.is_better(0.05)
+        assert many.clients == 60
+        assert alone == replace(plain, clients=1), "a log of one client is that of its owner"
+
+
 def test_documents_that_no_list_showed_count_only_where_clicks_decide() -> None:
     def better(measure: str, queries: int) -> Comparison:
         return Comparison(measure, queries, 0.5, 0.6, 0.1, 0.05, 0.15, 0.001, queries)
