@@ -75,7 +75,7 @@ class Watermarks:
             await self._app(scope, receive, send)
             return
         wanted = [value for name, value in scope["headers"] if name == HEADER]
-        if wanted and (problem := await _problem(states, name, wanted)):
+        if wanted and (problem := await problem_of_several(states, [name], b",".join(wanted).decode("latin-1"))):
             await answer(problem, scope)(scope, receive, send)
             return
 
@@ -88,10 +88,11 @@ class Watermarks:
 
 
 async def problem_of_several(states: States, names: Iterable[str], wanted: str) -> Problem | None:
-    """Return why a request about several collections is not answered, after a wait; None if all states are reached.
+    """Return why a request about some collections is not answered, after a wait; None if all states are reached.
 
     names: of the collections that the caller may search. wanted: watermarks, separated by commas. Those of other
-    collections are not looked at, so that no caller learns of them.
+    collections are not looked at, so that no caller learns of them; a client may have them from a multi-search, or from
+    an alias that has moved.
     """
     parsed = [WATERMARK.fullmatch(one.strip().encode()) for one in wanted.split(",")]
     if not all(parsed):
@@ -114,19 +115,6 @@ def watermark_headers(states: States, *names: str | None) -> dict[str, str]:
     """Return the header of an answer about collections that its address does not name; empty if there is none."""
     reached = several_watermarks(states, filter(None, names))
     return {HEADER.decode(): reached} if reached else {}
-
-
-async def _problem(states: States, name: str, wanted: list[bytes]) -> Problem | None:
-    """Return why a request that requires a state is not answered, after a wait; None if the state is reached."""
-    parsed = WATERMARK.fullmatch(wanted[0]) if len(wanted) == 1 else None
-    if parsed is None:
-        return _invalid()
-    state = states.state_of(name)
-    if state is None:
-        return None  # the request itself gets the error
-    if state[0] != parsed[1].decode():
-        return Problem(422, "invalid_request", "X-Softseek-Watermark is of another collection")
-    return await _unreached(states, name, int(parsed[2]), int(parsed[3]))
 
 
 def _invalid() -> Problem:

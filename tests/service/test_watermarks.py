@@ -13,7 +13,7 @@ from fastapi.testclient import TestClient
 
 from service.http import watermarks
 from tests.service.authorised import Keys
-from tests.service.client import DEADLINE_SECONDS, create, good, opened
+from tests.service.client import DEADLINE_SECONDS, create, good, opened, problem
 
 HEADER = "x-softseek-watermark"
 PAGE = "https://shop.example"
@@ -79,6 +79,28 @@ def test_writes_whose_address_names_no_collection_have_a_watermark(tmp_path: Pat
         assert erasure.headers[HEADER] == "blue:0:1"
         assert HEADER not in client.post("/v1/erasures", json={"client": "ada"}).headers
         assert HEADER not in client.delete("/v1/collections/blue").headers
+
+
+def test_a_client_may_send_what_the_last_answer_had(tmp_path: Path) -> None:
+    """After a multi-search, a swap, and a change of an alias, the watermarks of other collections are ignored."""
+    with opened(tmp_path / "data") as client:
+        for name in ("green", "blue"):
+            create(client, name).add({"id": name, "text": "a document"})
+        searches = [{"collection": name, "q": "document"} for name in ("green", "blue")]
+        both = client.post("/v1/multi-search", json={"searches": searches}).headers[HEADER]
+        assert both == "green:0:1, blue:0:1"
+        good(client.put("/v1/aliases/live", json={"collection": "blue"}))
+        for wanted in (both, "green:0:1", "green:0:999", "green:7:1, blue:0:1"):
+            for method, end, body in (("POST", "search", {"q": "a"}), ("PUT", "documents/x", {"text": "a document"})):
+                answer = client.request(method, f"/v1/collections/live/{end}", json=body, headers={HEADER: wanted})
+                assert answer.is_success, answer.text
+        beyond = client.post("/v1/collections/live/search", json={"q": "a"}, headers={HEADER: "green:0:1, blue:0:999"})
+        problem(beyond, 503, "watermark_not_reached")
+        for wrong in ("green", "green:0:1;blue:0:1", "green:0:1,", "\u00fc:0:1"):
+            answer = client.post(
+                "/v1/collections/live/search", json={"q": "a"}, headers={HEADER: wrong.encode("latin-1")}
+            )
+            problem(answer, 422, "invalid_request")
 
 
 class Following:
