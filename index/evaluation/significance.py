@@ -192,7 +192,7 @@ def gate(
     One of two measures must be better (Bonferroni). judged: the comparisons of the likelihood of judgments and of
     nDCG@10, which must not be lower. clicks: the comparisons of the likelihood and of the ranks of clicks; they decide
     in place of judged, and the ranks must not be significantly worse. ndcg: nDCG@10 of the held-out queries with
-    judgments where clicks decide, None without them; it must not be significantly worse. never_shown: the shares of
+    judgments where some have clicks, None without them; it must not be significantly worse. never_shown: the shares of
     first documents that no list showed, of champion and challenger. Held-out clicks say nothing about such documents,
     so their share may rise by NEVER_SHOWN_RISE at most. earlier: the number of decisions against the same champion
     before this one; they used the same held-out queries.
@@ -205,10 +205,10 @@ def gate(
     )
     if clicks is not None:
         checks = [_better("clicks_better", clicks, earlier), _not_worse("ranks_not_worse", clicks[1])]
-        checks += [] if ndcg is None else [_not_worse("ndcg_not_worse", ndcg)]
     else:
         assert judged is not None
         checks = [_better("judgments_better", judged, earlier), _not_lower("ndcg_not_lower", judged[1])]
+    checks += [] if ndcg is None else [_not_worse("ndcg_not_worse", ndcg)]
     checks.append(kept)
     if never_shown is not None:
         before, after = never_shown

@@ -71,7 +71,8 @@ class HeldOut:
         """
         recall = self.comparisons["R@100"]
         if not clicks_decide(self.comparisons):
-            return gate((self.comparisons[JUDGMENTS], self.comparisons[NDCG]), recall, earlier=earlier)
+            judgments = self.comparisons[JUDGMENTS], self.comparisons[NDCG]
+            return gate(judgments, recall, ndcg=self.judged, earlier=earlier)
         clicks = self.comparisons[CLICKS], self.comparisons[RANKS]
         return gate(None, recall, clicks, self.judged, self.never_shown, earlier)
 

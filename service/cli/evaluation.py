@@ -92,6 +92,8 @@ def _mean(ratings: Sequence[Any]) -> Any:
 def show_evaluation(result: Mapping[str, Any]) -> None:
     """Write the measures of each model, then the paired comparisons."""
     show.line(f"{result['queries']} queries: {result['judgments']}")
+    if unknown := result.get("unknown_documents"):
+        show.notice(f"documents of the judgments that the collection does not have, which no model finds: {unknown}")
     rows = [
         (model["version"], name, value["mean"], f"[{value['low']:.4f}, {value['high']:.4f}]")
         for model in result["models"]

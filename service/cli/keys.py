@@ -61,12 +61,13 @@ def list_keys(data: DataOption = None, url: UrlOption = None, json_out: JsonOpti
             "all" if key["collections"] is None else ", ".join(key["collections"]),
             key["filter"],
             ", ".join(key["origins"]),
+            key["rate_per_minute"],
             key["expires_at"],
             key["last_used_at"],
         )
         for key in answer["keys"]
     ]
-    show.table(("id", "name", "scopes", "collections", "filter", "origins", "expires", "last use"), rows)
+    show.table(("id", "name", "scopes", "collections", "filter", "origins", "a minute", "expires", "last use"), rows)
 
 
 @keys.command("rotate")

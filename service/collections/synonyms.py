@@ -1,6 +1,5 @@
 """Synonyms of a collection: stored in its settings, and used by the next search."""
 
-from collections import Counter
 from dataclasses import asdict
 from typing import Annotated, Any
 
@@ -59,9 +58,8 @@ class SynonymsListIn(Strict):
 
     @model_validator(mode="after")
     def _distinct(self) -> "SynonymsListIn":
-        counts = Counter(entry.id for entry in self.synonyms)
-        if repeated := next((id for id, count in counts.items() if count > 1), None):
-            raise ValueError(f"two entries have the id {repeated!r}")
+        if len({entry.id for entry in self.synonyms}) < len(self.synonyms):
+            raise ValueError("two entries have the same id")
         return self
 
 

@@ -12,6 +12,7 @@ from functools import partial
 from math import log2
 from typing import Any, Literal
 
+from index.memory.query_key import bare_key
 from service.judging import repository
 from service.judging.repository import AskedQuery
 from service.runtime.collection import CollectionState
@@ -55,11 +56,13 @@ def judging(runtime: Runtime, state: CollectionState, limit: int) -> dict[str, A
         judged = repository.judged_documents(connection, state.id, [one.query_key for one in asked])
     models: tuple[Model, ...] = ("champion",) if challenger is None else ("champion", challenger)
     complete = min(FIRST, state.generation.count)
-    asked.sort(key=lambda one: len(judged[one.query_key]) >= complete)  # stable: then by clients
+    words = {bare_key(one.query_key): one for one in reversed(asked)}  # of several spellings, that of most clients
+    asked = [one for one in asked if words[bare_key(one.query_key)] is one]
+    asked.sort(key=lambda one: len(judged[bare_key(one.query_key)]) >= complete)  # stable: then by clients
     found = []
     for one in asked[: MAX_SEARCHES // len(models)]:
         lists = _lists(runtime, state, one.text, models)
-        documents = _documents(lists, judged[one.query_key])
+        documents = _documents(lists, judged[bare_key(one.query_key)])
         if documents:
             found.append(_query(one, lists, documents))
     found.sort(key=lambda one: (one["measure"] == "entropy", -one["score"], one["q"]))

@@ -18,6 +18,7 @@ from sqlalchemy import (
     union_all,
 )
 
+from index.memory.query_key import bare_key
 from service.storage.database import rfc3339
 from service.storage.event_times import acted_since
 from service.storage.newest_rows import client_of, searched_since, unindexed
@@ -83,11 +84,14 @@ def asked_queries(connection: Connection, collection_id: int, since: datetime) -
 
 
 def judged_documents(connection: Connection, collection_id: int, query_keys: Sequence[str]) -> dict[str, set[str]]:
-    """Return query key -> ids of the documents that any rater judged for it. At most MAX_QUERIES query keys."""
+    """Return words (`bare_key`) -> ids of the documents that any rater judged for a query key with these words.
+
+    Only these query keys are read, at most MAX_QUERIES.
+    """
     wanted = select(JUDGMENTS.c.query_key, JUDGMENTS.c.document_id).where(
         JUDGMENTS.c.collection_id == collection_id, JUDGMENTS.c.query_key.in_(query_keys)
     )
-    found: dict[str, set[str]] = {query_key: set() for query_key in query_keys}
+    found: dict[str, set[str]] = {bare_key(query_key): set() for query_key in query_keys}
     for query_key, document_id in connection.execute(wanted):
-        found[query_key].add(document_id)
+        found[bare_key(query_key)].add(document_id)
     return found

@@ -73,7 +73,7 @@ def _evaluate(
     """
     with state.lock:  # so that rows and generation have the same watermark
         generation = state.generation
-        queries, qrels, origin = _queries(runtime, state, wanted)
+        queries, qrels, origin, unknown = _queries(runtime, state, wanted)
     if not queries:
         detail = "there is no held-out query with a confirmed document"
         if wanted.qrels is not None:
@@ -91,7 +91,8 @@ def _evaluate(
         for a, b in pairwise(heads if wanted.models is None else wanted.models)
         for name in wanted.measures
     ]
-    return {"queries": len(qrels), "judgments": origin, "models": models, "comparisons": comparisons}
+    found = {"queries": len(qrels), "judgments": origin, "models": models, "comparisons": comparisons}
+    return found | ({"unknown_documents": unknown} if unknown else {})
 
 
 def _by_candidates(measures: Sequence[str]) -> dict[int, list[str]]:
@@ -159,8 +160,8 @@ def _means(values: dict[str, dict[str, float]]) -> dict[str, dict[str, float]]:
     return means
 
 
-def _queries(runtime: Runtime, state: CollectionState, wanted: EvaluationIn) -> tuple[list[Feedback], Qrels, str]:
-    """Return the queries, their qrels over document rows, and the origin of the qrels."""
+def _queries(runtime: Runtime, state: CollectionState, wanted: EvaluationIn) -> tuple[list[Feedback], Qrels, str, int]:
+    """Return the queries, their qrels over document rows, the origin of the qrels, and their unknown documents."""
     with runtime.database.read() as connection:
         if wanted.qrels is None:
             feedback = gather_feedback(connection, state.id)
@@ -170,7 +171,7 @@ def _queries(runtime: Runtime, state: CollectionState, wanted: EvaluationIn) -> 
             judged = held_out_qrels(asked, clicks).items()
             found = {query_key: grades for query_key, grades in judged if any(grade > 0 for grade in grades.values())}
             asked = [one for one in asked if one.query_key in found]
-            return asked, found, "stored feedback, held-out queries"
+            return asked, found, "stored feedback, held-out queries", 0
         rows = {document_id: str(row) for document_id, row in document_rows(connection, state.id).items()}
     queries: list[Feedback] = []
     qrels: dict[str, dict[str, int]] = {}
@@ -185,4 +186,5 @@ def _queries(runtime: Runtime, state: CollectionState, wanted: EvaluationIn) -> 
             # two spellings of a query are one query, with the best grade of each document
             known = qrels.setdefault(query_key, {})
             known |= {one: max(grade, known.get(one, 0)) for one, grade in grades.items()}
-    return queries, qrels, "given"
+    unknown = {one for grades in wanted.qrels.values() for one in grades if one not in rows}
+    return queries, qrels, "given", len(unknown)

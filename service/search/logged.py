@@ -14,7 +14,7 @@ from service.search.exploring import exact_count
 from service.search.hits import Searched
 from service.search.schemas import SearchIn
 from service.storage.database import now
-from service.storage.tenants import split
+from service.storage.tenants import shown_name
 
 SHOWN = ("id", "position", "logit", "score", "pinned")
 """Fields of a hit that its impression keeps. Learning leaves pinned hits out: the ranker did not place them."""
@@ -76,8 +76,8 @@ def show_query(runtime: SearchRuntime, state: ServedCollection, query_id: str) -
     return {
         "query_id": row.query_id,
         "q": row.text,
-        "client_id": split(row.client_id)[1],
-        "session_id": row.session_id,
+        "client_id": shown_name(row.client_id),
+        "session_id": shown_name(row.session_id),
         "request": {name: value for name, value in row.request.items() if name != ANSWERED},
         "shown": [
             hit | {"propensity": expected_examinations({hit["position"]: 1}, ASSUMED_CURVE)} for hit in row.shown

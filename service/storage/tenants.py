@@ -53,6 +53,12 @@ def split(name: str | None) -> tuple[str, str | None]:
     return NO_TENANT if tenant == ESCAPE else tenant, name[SIZE:] or None
 
 
+def shown_name(name: str | None) -> str | None:
+    """Return a stored name as the owner sees it: with its tenant, and as it was written where it is of no tenant."""
+    tenant, written = split(name)
+    return None if written is None else tenant + written
+
+
 def _looks_stored(name: str) -> bool:
     return name.startswith(FILTERED) and name[SIZE - 1 : SIZE] == ":"
 

@@ -70,6 +70,13 @@ def test_two_spellings_of_a_query_are_one_query_with_all_their_documents(shop: C
     assert (found["queries"], found["models"]) == (1, alone["models"])
 
 
+def test_documents_that_the_collection_does_not_have_are_counted(shop: CollectionClient) -> None:
+    text, other = HELD_OUT[:2]
+    found = evaluated(shop, qrels={text: {f"{text}-0": 1, "sku-1": 2, "sku-2": 0}, other: {"sku-1": 3}})
+    assert found["unknown_documents"] == 2
+    assert "unknown_documents" not in evaluated(shop, qrels={text: {f"{text}-0": 1}})
+
+
 def test_a_blank_text_is_no_query_of_an_evaluation(shop: CollectionClient) -> None:
     answer = shop.client.post(f"{shop.path}/evaluations", json={"qrels": {" ": {"a": 1}}})
     assert problem(answer, 422, "invalid_request")["errors"][0]["pointer"] == "/qrels/ "

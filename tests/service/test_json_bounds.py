@@ -112,6 +112,8 @@ def test_many_unknown_fields_are_one_error(client: TestClient) -> None:
     answer = client.post(f"{DEFAULT}/search", json={"q": "x", **many(5_000)})
     body = problem(answer, 422, "invalid_request")
     assert body["detail"].startswith("1 part")
+    more = client.post(f"{DEFAULT}/search", json={"q": "x", **many(MAX_UNKNOWN_FIELDS + 1)})
+    assert problem(more, 422, "invalid_request")["detail"].startswith("1 part")
     few = client.post(f"{DEFAULT}/search", json={"q": "x", **many(MAX_UNKNOWN_FIELDS)})
     assert len(problem(few, 422, "invalid_request")["errors"]) == MAX_UNKNOWN_FIELDS
 

@@ -99,6 +99,18 @@ def test_judged_documents_and_complete_queries_leave_the_list(wood: CollectionCl
     assert listed(wood) == []
 
 
+def test_all_spellings_of_some_words_are_one_query_with_the_judgments_of_each(wood: CollectionClient) -> None:
+    search_by(wood, "tree?", "ada", "bob")
+    search_by(wood, "tree", "cyd")
+    search_by(wood, "trees", "cyd")
+    wood.judge('"tree"', "oak", 1)
+    wood.judge("tree", "pine", 1)
+    first, second = listed(wood)
+    assert (first["q"], second["q"]) == ("tree?", "trees")
+    assert {one["id"] for one in first["documents"]} == {"birch", "willow", "maple"}
+    assert len(second["documents"]) == len(TREES)
+
+
 def test_where_champion_and_challenger_differ_the_disagreement_of_their_ranks_decides(wood: CollectionClient) -> None:
     search_by(wood, "leaves", "ada", "bob")
     challenge(wood)

@@ -164,7 +164,7 @@ def test_clients_of_one_name_are_apart_and_an_owner_deletes_those_of_all_tenants
     wood.post("owner", "events", event("a5", client_id="7", user_query=QUERY))
     query_ids = [id for (id,) in wood.rows("SELECT query_id FROM queries ORDER BY query_id")]
     shown = [good(wood.keys.act("GET", f"{wood.shop.path}/queries/{id}"))["client_id"] for id in query_ids]
-    assert shown == ["7", "8", "7", "8"]
+    assert shown == [TENANTS[tenant] + client for tenant in "ab" for client in "78"]
     runtime = runtime_of(wood.shop.client)
 
     def erased(subject: str) -> tuple[int, int]:

@@ -78,9 +78,7 @@ def test_typos_can_be_switched_off_for_a_field(client: TestClient) -> None:
 def test_a_stop_word_of_several_words_is_refused_unless_it_is_stored(client: TestClient) -> None:
     shop = create(client, "stopped-twice", stop_words=["for", "don't"])
     refused = problem(client.put(shop.path, json={"stop_words": ["of", "des mines"]}), 422, "invalid_request")
-    assert refused["errors"] == [
-        {"pointer": "/stop_words", "detail": "a stop word is a single word, and 'des mines' has 2"}
-    ]
+    assert refused["errors"] == [{"pointer": "/stop_words", "detail": "a stop word is a single word"}]
     assert shop.get()["settings"]["stop_words"] == ["for", "don't"]
     runtime_of(client).collections["stopped-twice"].settings.stop_words.append("des mines")  # as an earlier release did
     assert client.put(shop.path, json={"stop_words": ["of", "des mines"]}).status_code == 200

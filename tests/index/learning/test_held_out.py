@@ -144,6 +144,19 @@ def test_documents_that_no_list_showed_count_only_where_clicks_decide() -> None:
         assert HeldOut(measures, {}, never_shown=(0.0, 0.35)).decide().promote is promoted
 
 
+def test_clicks_do_not_outweigh_a_loss_on_judged_queries_where_judgments_decide() -> None:
+    def measured(name: str, queries: int, difference: float) -> Comparison:
+        low, high = difference - 0.05, difference + 0.05
+        return Comparison(name, queries, 0.5, 0.5 + difference, difference, low, high, 0.001, queries)
+
+    measures = {name: measured(name, 100, 0.1) for name in ("nDCG@10", JUDGMENTS)}
+    measures |= {name: measured(name, 40, 0.4) for name in (CLICKS, RANKS)} | {"R@100": measured("R@100", 100, 0.0)}
+    for loss, promoted in ((0.04, True), (0.1, False)):
+        found = HeldOut(measures, {}, never_shown=(0.0, 0.0), judged=measured("nDCG@10", 60, -loss)).decide()
+        assert [check.name for check in found.checks if not check.passed] == ([] if promoted else ["ndcg_not_worse"])
+        assert found.promote is promoted
+
+
 @pytest.mark.parametrize("better", [CLICKS, RANKS])
 def test_either_measure_of_clicks_decides(better: str) -> None:
     def measured(name: str, difference: float, p_value: float) -> Comparison:
