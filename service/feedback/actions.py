@@ -2,7 +2,6 @@
 
 from codecs import BOM_UTF8
 from collections.abc import Iterable, Mapping, Sequence, Set
-from contextlib import suppress
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,7 +13,7 @@ from index.memory.grades import weight_of
 from index.memory.query_key import as_query_key
 from index.records import Floats
 from service.feedback import repository
-from service.feedback.repository import LoggedQuery, MemoryRow
+from service.feedback.repository import EventRow, LoggedQuery, MemoryRow
 from service.feedback.schemas import MAX_ITEMS, MAX_LINES, EventIn, JudgmentIn
 from service.http.access import OWNER, Caller
 from service.http.json_bounds import parse
@@ -95,8 +94,10 @@ def take_events(
     events, rejected = _checked(EventIn, items, "invalid_event")
     runtime.impressions.flush()
     while True:
-        with suppress(_SearchesChanged):
+        try:
             return _taken(runtime, state, events, rejected, caller)
+        except _SearchesChanged:
+            runtime.forget_queries()  # an erased text may have been encoded after its erasure
 
 
 def _taken(
@@ -127,7 +128,8 @@ def _taken(
             text = (logged and logged.text) or event.user_query or ""
             accepted.append(Accepted(event, text, _is_counted(event, positions, caller)))
     counted = [one for one in accepted if one.is_counted]
-    vectors = _vectors(runtime, state, [one.text for one in counted if one.event.grade and one.event.document_id])
+    remembered = [one.text for one in counted if one.event.grade and one.event.document_id]
+    vectors = _vectors(runtime, state, remembered, caller)
     with state.lock:
         with runtime.database.write() as connection:
             require_collection(connection, state.id)
@@ -278,10 +280,12 @@ def _missing_document(event: EventIn) -> str:
     return "this action needs event_attributes.object.object_id"
 
 
-def _vectors(runtime: Runtime, state: CollectionState, texts: Iterable[str]) -> dict[str, Floats]:
+def _vectors(
+    runtime: Runtime, state: CollectionState, texts: Iterable[str], caller: Caller = OWNER
+) -> dict[str, Floats]:
+    """Return text -> vector. That of a text that was just searched is kept in this process."""
     state.require_encoder(runtime.encoder)
-    distinct = sorted(set(texts))
-    return dict(zip(distinct, runtime.encoder.encode_queries(distinct), strict=True)) if distinct else {}
+    return {text: runtime.encoded_query(text, caller).vector for text in sorted(set(texts))}
 
 
 def _store_events(
@@ -299,12 +303,19 @@ def _store_events(
     without memory.
     """
     rows = repository.document_rows(connection, state.id, [one.event.document_id for one in events])
-    memory = []
-    for event, text, is_counted in events:
-        position = positions.get((event.query_id or "", event.document_id or ""), event.position)
-        event_id = repository.insert_event(
-            connection, state.id, event, text, position, is_counted=is_counted, from_browser=caller.is_browser
+    stored = [
+        EventRow(
+            event,
+            text,
+            positions.get((event.query_id or "", event.document_id or ""), event.position),
+            is_counted,
+            caller.is_browser,
         )
+        for event, text, is_counted in events
+    ]
+    memory = []
+    event_ids = repository.insert_events(connection, state.id, stored)
+    for event_id, (event, text, is_counted) in zip(event_ids, events, strict=True):
         row = rows.get(event.document_id or "")
         if is_counted and event.grade and row is not None:
             weight = weight_of(event.grade)

@@ -105,38 +105,46 @@ def shown_positions(
     }
 
 
-def insert_event(
-    connection: Connection,
-    collection_id: int,
-    event: EventIn,
-    text: str,
-    position: int | None,
-    *,
-    is_counted: bool = True,
-    from_browser: bool = False,
-) -> int:
-    """Store an event with its query text and the 1-based position of its document; return its id.
+@dataclass(frozen=True)
+class EventRow:
+    """An event to store, with its query text and the 1-based position of its document.
 
     is_counted: whether the event has its grade, and is learned from. from_browser: whether a key made for browsers sent
     it.
     """
-    values = {
-        "collection_id": collection_id,
-        "action_name": event.action_name,
-        "grade": event.grade if is_counted else None,
-        "query_id": event.query_id,
-        "query_text": text,
-        "query_key": as_query_key(text),
-        "document_id": event.document_id,
-        "position": position,
-        "client_id": event.client_id,
-        "session_id": event.session_id,
-        "timestamp": rfc3339(event.timestamp),
-        "body": event.model_dump(mode="json"),
-        "created_at": now(),
-        "from_browser": from_browser,
-    }
-    return int(connection.execute(insert(EVENTS).values(values).returning(EVENTS.c.id)).scalar_one())
+
+    event: EventIn
+    text: str
+    position: int | None
+    is_counted: bool = True
+    from_browser: bool = False
+
+
+def insert_events(connection: Connection, collection_id: int, events: Iterable[EventRow]) -> list[int]:
+    """Store events; return their ids, in their order."""
+    rows = [
+        {
+            "collection_id": collection_id,
+            "action_name": one.event.action_name,
+            "grade": one.event.grade if one.is_counted else None,
+            "query_id": one.event.query_id,
+            "query_text": one.text,
+            "query_key": as_query_key(one.text),
+            "document_id": one.event.document_id,
+            "position": one.position,
+            "client_id": one.event.client_id,
+            "session_id": one.event.session_id,
+            "timestamp": rfc3339(one.event.timestamp),
+            "body": one.event.model_dump(mode="json"),
+            "created_at": now(),
+            "from_browser": one.from_browser,
+        }
+        for one in events
+    ]
+    if not rows:
+        return []
+    stored = insert(EVENTS).returning(EVENTS.c.id, sort_by_parameter_order=True)
+    return list(connection.execute(stored, rows).scalars())
 
 
 def delete_events(

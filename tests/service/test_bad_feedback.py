@@ -9,7 +9,7 @@ from fastapi.testclient import TestClient
 
 from service.documents.acceptance import accept
 from service.documents.indexing import make_searchable
-from service.feedback.repository import insert_event, insert_judgment
+from service.feedback.repository import EventRow, insert_events, insert_judgment
 from service.feedback.schemas import MAX_EVENT_BYTES, EventIn, JudgmentIn
 from tests.service.client import (
     DEFAULT,
@@ -202,7 +202,7 @@ def test_feedback_on_a_blank_query_that_was_stored_earlier_is_read_and_can_be_de
     blank = {"query": " ", "document_id": "a", "rater": ""}
     with runtime_of(client).database.write() as connection:
         insert_judgment(connection, state.id, JudgmentIn.model_construct(rating=3, **blank))
-        insert_event(connection, state.id, EventIn.model_validate(event("a")), " ", None)
+        insert_events(connection, state.id, [EventRow(EventIn.model_validate(event("a")), " ", None)])
     assert old.get()["counts"]["events"] == old.get()["counts"]["judgments"] == 1
     problem(client.post(f"{old.path}/training-runs", json={}), 422, "not_enough_feedback")
     assert old.search("document")["hits"]

@@ -173,17 +173,18 @@ def test_events_that_are_not_stored_because_a_search_was_erased_are_stored_when_
     spoken, encoder = CollectionClient(client), runtime_of(client).encoder
     spoken.add({"id": "wire", "text": "copper wire"})
     wanted = event("wire", user_query="wire", query_id=spoken.search("wire", client_id=BOB)["query_id"])
-    encode, texts_encoded = encoder.encode_queries, []
+    runtime_of(client).forget_queries()  # else the vector of the searched text is kept
+    encode, texts_encoded = encoder.encode_query, []
 
-    def fail_after_an_erasure(texts: Any) -> Any:
-        texts_encoded.append(texts)
+    def fail_after_an_erasure(text: str) -> Any:
+        texts_encoded.append(text)
         if len(texts_encoded) == 1:
             Context().run(erase, client)  # as another request
         if len(texts_encoded) == 2:
             raise OSError("a fault")
-        return encode(texts)
+        return encode(text)
 
-    monkeypatch.setattr(encoder, "encode_queries", fail_after_an_erasure)
+    monkeypatch.setattr(encoder, "encode_query", fail_after_an_erasure)
     address, once = f"{spoken.path}/events", {"Idempotency-Key": "one"}
     statuses = [client.post(address, json=wanted, headers=once).status_code for _ in range(2)]
     assert statuses == [500, 202]
@@ -282,14 +283,15 @@ def test_an_event_on_a_search_that_is_erased_meanwhile_does_not_keep_its_text(
     spoken, encoder = CollectionClient(client), runtime_of(client).encoder
     spoken.add({"id": "wire", "text": "copper wire"})
     seen = {"client_id": "eve", "query_id": spoken.search("wire of copper", client_id=BOB)["query_id"]}
-    encode, erased = encoder.encode_queries, []
+    runtime_of(client).forget_queries()  # else the vector of the searched text is kept
+    encode, erased = encoder.encode_query, []
 
-    def erase_first(texts: Any) -> Any:
+    def erase_first(text: str) -> Any:
         if not erased:
             erased.append(spoken.ended_task(good(client.post("/v1/erasures", json={"client": BOB}))))
-        return encode(texts)
+        return encode(text)
 
-    monkeypatch.setattr(encoder, "encode_queries", erase_first)
+    monkeypatch.setattr(encoder, "encode_query", erase_first)
     events = [event("wire", **seen), event("wire", **seen, user_query="wire")]
     answer = spoken.post("events", events)
     assert [one["status"] for one in erased] == ["succeeded"]  # and the events were read again

@@ -146,6 +146,21 @@ def test_events_are_an_object_an_array_or_lines(wood: CollectionClient) -> None:
     assert wood.get()["counts"]["events"] == 6
 
 
+def test_the_text_of_an_event_that_was_just_searched_is_not_encoded_again(
+    wood: CollectionClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    query_id = wood.search("a text to find")["query_id"]
+    encoder, encoded = runtime_of(wood.client).encoder, []
+    encode = encoder.encode_query
+    monkeypatch.setattr(encoder, "encode_query", lambda text: encoded.append(text) or encode(text))
+    wood.act(TREES[0], query_id=query_id)
+    wood.act(TREES[0], user_query="a text to find", client_id="another")
+    assert encoded == []
+    for client_id in ("ada", "bob"):
+        wood.act(TREES[0], user_query="a text that nobody searched", client_id=client_id)
+    assert encoded == ["a text that nobody searched"]
+
+
 def test_an_event_of_an_unknown_search_is_joined_by_its_query_text(wood: CollectionClient) -> None:
     assert wood.act("oak", query_id="unknown", user_query=QUERY)["accepted"] == 1
     explained = wood.search(QUERY, explain=True)["hits"]
