@@ -20,7 +20,8 @@ EVER_PROMOTED = 0.1
 LEAST_SPREAD = 1e-12
 """Differences of measures below it are rounding errors."""
 LEAST_CHANGED = 6
-"""Queries that must have changed for a significant loss: with fewer, no randomisation test has p below .05."""
+"""Queries that must have changed for a significant loss: with fewer, no randomisation test has p below .05. So many
+must also be left without one client."""
 RECALL_TOLERANCE = 0.005
 """The largest accepted loss of mean Recall@100, if the loss is not significant; 1 / queries is accepted."""
 WITHOUT_ONE = 0.2
@@ -51,7 +52,7 @@ class Comparison:
     clients: int | None = None
     """The number of clients that the measure comes from; None if they are not known."""
     without_one: "Comparison | None" = None
-    """The least favourable comparison without the clicks of one client; None for a single client and unknown ones."""
+    """The comparison without the clicks of one client that proves the least; None if no client might decide alone."""
 
     def as_dict(self) -> dict[str, Any]:
         """Return the fields as JSON values, without `gained`; the last three only where they say something."""
@@ -59,13 +60,22 @@ class Comparison:
         found = {name: value for name, value in found.items() if value or name not in ("subtracted", "clients")}
         if self.without_one is not None:
             one = self.without_one
-            found["without_one"] = {name: getattr(one, name) for name in ("difference", "low", "high", "p_value")}
+            found["without_one"] = {
+                name: getattr(one, name) for name in ("queries", "difference", "low", "high", "p_value")
+            }
         return found
+
+    @property
+    def doubt(self) -> float:
+        """How little a gain is proved, from 0 to 2: p of a gain, and 2 - p of a loss."""
+        return self.p_value if self.difference > 0 else 2 - self.p_value
 
     def is_better(self, limit: float) -> bool:
         """Return whether the measure is better with p below the limit, without one client below WITHOUT_ONE."""
-        better = self.difference > 0 and self.p_value < limit
-        return better and (self.without_one is None or self.without_one.is_better(max(limit, WITHOUT_ONE)))
+        other, better = self.without_one, self.difference > 0 and self.p_value < limit
+        if other is None:
+            return better
+        return better and other.queries >= LEAST_CHANGED and other.is_better(max(limit, WITHOUT_ONE))
 
     @property
     def ratio(self) -> float:

@@ -17,7 +17,15 @@ from numpy.typing import NDArray
 from index.evaluation.significance import Comparison, compare
 from index.generation.generation import Generation
 from index.learning.conditional_logit import ChoiceTable, Doubles
-from index.learning.examples import Feedback, expected_examinations, half_of, make_batch, make_example, relative_log
+from index.learning.examples import (
+    UNKNOWN,
+    Feedback,
+    expected_examinations,
+    half_of,
+    make_batch,
+    make_example,
+    relative_log,
+)
 from index.ranking.attention import AttentionHead
 from index.ranking.search import project
 from index.records import Floats
@@ -27,8 +35,10 @@ CLICKS = "log likelihood per click"
 CLICK_VARIANCE = 5.0
 """The variance of a click within a query over the variance between queries, for differences between two heads."""
 TOP = 10
-HEAVIEST = 3
-"""The clients with the most clicks without each of whom heads are compared again."""
+HEAVIEST = 10
+"""The most clients without each of whom heads are compared again."""
+HEAVY = 0.01
+"""The least share of the clicks of such a client."""
 
 
 @dataclass(frozen=True)
@@ -147,13 +157,26 @@ def compare_clicks(before: Mapping[str, Clicked], after: Mapping[str, Clicked]) 
     return compare(CLICKS, likelihoods(before), likelihoods(after))
 
 
-def clients_of(queries: Mapping[str, Clicked]) -> list[int]:
-    """Return the known clients of the clicks, those with the most clicks first."""
+def clicks_by_client(queries: Mapping[str, Clicked]) -> Counter[int]:
+    """Return client -> number of its clicks; none where clients are not known."""
     clicks: Counter[int] = Counter()
     for one in queries.values():
         for clients in one.clients:
             clicks.update(clients)
-    return sorted(clicks, key=lambda client: (-clicks[client], client))
+    return clicks
+
+
+def heavy_clients(clicks: Mapping[int, int]) -> list[int]:
+    """Return the clients that might decide alone: those with the most clicks, of a log of several clients.
+
+    UNKNOWN stands for all clicks of unknown clients. It is left out where most clicks are: without them too little
+    would be left to prove anything.
+    """
+    total = sum(clicks.values())
+    heavy = [
+        client for client, own in clicks.items() if own >= HEAVY * total and not (client == UNKNOWN and 2 * own > total)
+    ]
+    return sorted(heavy, key=lambda client: (-clicks[client], client))[:HEAVIEST] if len(clicks) > 1 else []
 
 
 def without_client(queries: Mapping[str, Clicked], client: int) -> dict[str, Clicked]:

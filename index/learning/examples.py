@@ -30,6 +30,8 @@ TEST_FOLDS = 2
 """Folds whose queries no model is ever trained on. The other folds are split again to select a recipe."""
 LONGEST_KNOWN_WORD = 100
 """Characters of a word that tokenizers cut into parts; WordPiece has the unknown token for a longer one."""
+UNKNOWN = 0
+"""The number of all clients without a name together."""
 MAX_SILENT = 50_000
 """Most queries without feedback in a log: those with the lowest hashes."""
 SOLVED_UNCLICKED = 0.1
@@ -37,6 +39,8 @@ SOLVED_UNCLICKED = 0.1
 
 Showings = Mapping[int, Mapping[int, int]]
 """Counts of impressions or clicks: row -> 1-based position -> count."""
+ClientClicks = Mapping[int, Mapping[int, int]]
+"""Who clicked: row -> number of a client -> clicks. Clients are numbered within a log; UNKNOWN has no name."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +78,7 @@ class Feedback:
     vector of the text that searches encode, after corrections. memory_vector is the unit vector of the typed text, None
     if searches encode that text. known is the share of the tokens of the encoded text that the encoder knows, 0 if no
     text was encoded. contrasts compare the impressions of each document with its earlier impressions
-    (`index.learning.contrasts`). clients says who clicked: row -> number of a client -> clicks; None if not known.
+    (`index.learning.contrasts`). clients says who clicked: None if that is not known.
     """
 
     query_key: str
@@ -91,7 +95,7 @@ class Feedback:
     memory_vector: Floats | None = None
     known: float = 1.0
     contrasts: Contrasts = ()
-    clients: Showings | None = None
+    clients: ClientClicks | None = None
 
     def as_query(self, **more: Any) -> Query:
         """Return the query as a search sends it, without its own memory. more: other fields of `Query`."""

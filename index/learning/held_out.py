@@ -12,13 +12,13 @@ from index.evaluation.significance import Comparison, Decision, compare, gate
 from index.generation.generation import Generation
 from index.learning.click_likelihood import (
     CLICKS,
-    HEAVIEST,
     Clicked,
     clicked,
     clicked_pairs,
     clicked_queries,
-    clients_of,
+    clicks_by_client,
     compare_clicks,
+    heavy_clients,
     likelihoods,
     never_shown,
     without_client,
@@ -287,8 +287,7 @@ def _compare_clicks(
 
     chosen_on: the keys of the cross-fitted queries. The overestimate from all choices is subtracted from their share
     among the queries with clicks. gains: query key -> gain in nDCG@10. Of the comparisons with the estimated curve and
-    with a flatter one, the less favourable counts. Each is made again without one of the clients with the most clicks
-    (`Comparison.without_one`), unless all clicks are of one client.
+    with a flatter one, the less favourable counts. Each is made again without each of the `heavy_clients`.
     """
     keys = {one.query_key for one in clicked_queries([one for one, _ in queries])}
     pairs = [(one, head) for one, head in queries if one.query_key in keys]
@@ -296,23 +295,22 @@ def _compare_clicks(
     if len(before) < 2:
         return {}
     share = len(keys & chosen_on) / len(pairs)
-    clients = clients_of(before)
-    left_out = clients[:HEAVIEST] if len(clients) > 1 else []
+    clients = clicks_by_client(before)
     found: dict[str, Comparison] = {}
+    without_one: dict[str, Comparison] = {}
     for curve in (examination.curve, examination.flatter):
         sides = [{key: one.under(curve) for key, one in side.items()} for side in (before, after)]
         by_ranks = rank_measures(*sides)
         slope = min(1.0, regression_slope(gains, _gains(*by_ranks)))
         overestimates = {CLICKS: share * choices.optimism(CLICKS), RANKS: share * choices.optimism(RANKS, slope)}
-        others = []
-        for client in left_out:
+        for client in heavy_clients(clients):
             left = [without_client(side, client) for side in sides]
-            others.append(_compared(left, rank_measures(*left), overestimates))
-        for measure, own in _compared(sides, by_ranks, overestimates).items():
-            without_one = min((of[measure] for of in others), key=lambda each: each.ratio, default=None)
-            one = replace(own, clients=len(clients) or None, without_one=without_one)
+            for measure, one in _compared(left, rank_measures(*left), overestimates).items():
+                without_one[measure] = max(without_one.get(measure, one), one, key=lambda each: each.doubt)
+        for measure, one in _compared(sides, by_ranks, overestimates).items():
             found[measure] = min(found.get(measure, one), one, key=lambda each: each.ratio)
-    return found
+    count = len(clients) or None
+    return {name: replace(one, clients=count, without_one=without_one.get(name)) for name, one in found.items()}
 
 
 def _compared(

@@ -72,7 +72,7 @@ def exact_rating(confirmations: Collection[Confirmation], clicks: ClickCount | N
     liking = clicks.clients & liking_clients(confirmations)
     if len(liking) - _dislikes(confirmations) < LEAST_CLIENTS:
         return 0.0
-    return CLICKED_RATING if liking & liking_clients(_without_browsers(confirmations)) else 0.0
+    return CLICKED_RATING if liking & _vouching_clients(confirmations) else 0.0
 
 
 def may_qualify(confirmations: Collection[Confirmation]) -> bool:
@@ -80,7 +80,13 @@ def may_qualify(confirmations: Collection[Confirmation]) -> bool:
     if len(confirmations) < LEAST_CLIENTS:
         return False
     liking = liking_clients(confirmations)
-    return len(liking) >= LEAST_CLIENTS and not liking.isdisjoint(liking_clients(_without_browsers(confirmations)))
+    return len(liking) >= LEAST_CLIENTS and not liking.isdisjoint(_vouching_clients(confirmations))
+
+
+def _vouching_clients(confirmations: Collection[Confirmation]) -> set[str | None]:
+    """Return the clients with a like that a key not for browsers sent."""
+    events = [each for each in _without_browsers(confirmations) if not each.judged]
+    return {each.client for each in events if round(each.grade, RATING_DIGITS) >= LEAST_LIKE}
 
 
 def _without_browsers(confirmations: Collection[Confirmation]) -> list[Confirmation]:

@@ -14,7 +14,7 @@ from service.cli import show
 from service.cli.connection import connect
 from service.cli.failures import ERROR, Failure
 from service.cli.following import follow
-from service.cli.options import DataOption, FileArgument, JsonOption, UrlOption, values_of
+from service.cli.options import DataOption, FileArgument, JsonOption, UrlOption, names_of
 
 PART_BYTES = 256 * 1024
 TargetArgument = Annotated[str, typer.Argument(help="The file to write; - writes to stdout.", metavar="FILE|-")]
@@ -33,7 +33,7 @@ def export(
     """Write documents, feedback, models, rules and settings as lines of JSON."""
     if file == "-" and json_out:
         raise Failure(ERROR, "--json and - exclude each other: both write to stdout")
-    query = urlencode([("collections", name) for name in values_of(collections)])
+    query = urlencode([("collections", name) for name in names_of(collections) or ()])
     path = "/v1/export" + (f"?{query}" if query else "")
     with connect(data, url) as service, service.download(path) as parts:
         if file == "-":

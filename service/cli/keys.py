@@ -6,7 +6,7 @@ import typer
 
 from service.cli import show
 from service.cli.connection import connect, path_of
-from service.cli.options import DataOption, JsonOption, UrlOption, values_of
+from service.cli.options import DataOption, JsonOption, UrlOption, names_of, values_of
 
 keys = typer.Typer(help="API keys: who may do what.", no_args_is_help=True)
 KeyArgument = Annotated[str, typer.Argument(metavar="ID", help="The id of the key.")]
@@ -40,7 +40,7 @@ def create_key(
         "expires_at": expires_at,
         "rate_per_minute": rate_per_minute,
     }
-    body |= {"scopes": values_of(scopes), "collections": values_of(collections) or None, "origins": values_of(origins)}
+    body |= {"scopes": values_of(scopes), "collections": names_of(collections), "origins": values_of(origins)}
     with connect(data, url, creates=True) as service:
         show_new(service.call("POST", "/v1/keys", body), json_out)
 

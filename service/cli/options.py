@@ -5,6 +5,8 @@ from typing import Annotated
 
 import typer
 
+from service.cli.failures import USAGE, Failure
+
 
 def directory(text: str) -> Path:
     """Return the path of --data. Raises BadParameter for an empty text, which would be the current folder."""
@@ -50,6 +52,17 @@ QueriesOption = Annotated[
 def comma_separated(value: str | None) -> list[str]:
     """Return the parts of `a,b`; [] for None."""
     return [part.strip() for part in (value or "").split(",") if part.strip()]
+
+
+def names_of(given: list[str] | None) -> list[str] | None:
+    """Return the names of an option like `values_of`; None without the option, which stands for all.
+
+    Raises Failure USAGE for an option without a name, such as an empty variable of a shell.
+    """
+    names = values_of(given)
+    if given and not names:
+        raise Failure(USAGE, "--collections: expected the names of collections")
+    return names or None
 
 
 def values_of(given: list[str] | None) -> list[str]:

@@ -14,7 +14,7 @@ import orjson
 from sqlalchemy import Connection
 
 from index.learning.contrasts import contrasts_of
-from index.learning.examples import MAX_SILENT, Feedback, InContext, Showings, Solved, hash_of
+from index.learning.examples import MAX_SILENT, UNKNOWN, Feedback, InContext, Showings, Solved, hash_of
 from index.learning.slates import MAX_SLATES
 from index.records import Floats
 from service.runtime.explored_slates import is_repeatable, slate_of
@@ -27,7 +27,7 @@ from service.runtime.feedback_repository import (
     shown_lists,
 )
 from service.runtime.observed_lists import observed
-from service.runtime.query_record import MAX_POSITIONS, QueryRecord
+from service.runtime.query_record import MAX_POSITIONS, Action, QueryRecord
 from service.runtime.session_log import SessionLog
 
 MAX_GAIN = 10.0
@@ -45,16 +45,6 @@ Document = TypeVar("Document", int, str)
 """The row or the id of a document."""
 
 
-@dataclass(slots=True)
-class Action:
-    """The grade that a client gives to a document of a list, as of the client's last event."""
-
-    query_key: str
-    text: str
-    row: int
-    grade: float
-
-
 @dataclass
 class EventSummary:
     """The events of a collection, reduced to the last grades and the searches reported as solved."""
@@ -68,6 +58,12 @@ class EventSummary:
     confirmed_in_session: dict[str, set[int]] = field(default_factory=dict)
     """Session id -> rows with a confirming event."""
     log: SessionLog = field(default_factory=SessionLog)
+    clients: dict[str, int] = field(default_factory=dict)
+    """Name -> number of the clients of the clicks so far. Training gets numbers alone."""
+
+    def number_of(self, client: str) -> int:
+        """Return the number of a client; UNKNOWN without a name."""
+        return self.clients.setdefault(client, UNKNOWN + 1 + len(self.clients)) if client else UNKNOWN
 
     def is_solved(self, shown: Any) -> bool:
         """Whether a list, or its session, was reported as solved."""
@@ -252,7 +248,7 @@ def _add_list(
     actions = summary.actions.get(shown.query_id, {})
     _drop_actions(actions, pinned)
     record.shown.update(row * MAX_POSITIONS + position for row, position in positions.items())
-    clicked, by_searcher = _move_actions(record, positions, actions, shown)
+    clicked, by_searcher = _move_actions(record, positions, summary, shown)
     record.compare(positions, by_searcher)
     slate = slate_of(hits, rows, clicked) if explored else None
     if slate is not None and is_repeatable(orjson.loads(shown.request)):
@@ -327,15 +323,16 @@ def searcher_of(shown: Any, actions: Iterable[tuple[str, object]]) -> set[str]:
 
 
 def _move_actions(
-    record: QueryRecord, positions: Mapping[int, int], actions: dict[tuple[str, int], Action], shown: Any
+    record: QueryRecord, positions: Mapping[int, int], summary: EventSummary, shown: Any
 ) -> tuple[set[int], set[int]]:
-    """Move the actions on documents of a list from `actions` to the record; return the rows that they confirm.
+    """Move the actions on documents of a list from the summary to the record; return the rows that they confirm.
 
     The actions of the client that the list was shown to count as those of one client. The second set has the rows that
-    this client confirms. A list without a client is one of a client of its own.
+    this client confirms.
     """
+    actions = summary.actions.get(shown.query_id, {})
     searcher = searcher_of(shown, actions)
-    named = next(filter(None, (shown.client_id, shown.session_id, *sorted(searcher))), shown.query_id)
+    named = next(filter(None, (shown.client_id, shown.session_id, *sorted(searcher))), "")
     moved = [name for name, action in actions.items() if action.row in positions]
     grades = grades_by_client({name: actions.pop(name).grade for name in moved}, searcher)
     clicked, by_searcher = set(), set()
@@ -346,7 +343,7 @@ def _move_actions(
             if not client:
                 by_searcher.add(row)
             record.clicks[row * MAX_POSITIONS + positions[row]] += 1
-            record.clients[row][hash_of(client or named)] += 1
+            record.clients[row][summary.number_of(client or named)] += 1
     if clicked:
         lowest = max(positions[row] for row in clicked)
         record.examined.update(row for row, position in positions.items() if position <= lowest + 1)
@@ -369,7 +366,7 @@ def _own_feedback(query_key: str, record: QueryRecord, vector: Floats) -> Feedba
     shown, clicks = (_by_row(counts, record.ratings) for counts in (record.shown, record.clicks))
     examined = frozenset(record.examined - record.ratings.keys())
     found = Feedback(query_key, record.text, vector, gains, shown, clicks, examined, sessions, explored=explored)
-    return replace(found, contrasts=contrasts_of(record.contrasts), clients=record.clients)
+    return replace(found, contrasts=contrasts_of(record.contrasts), clients=record.clients_of_unrated)
 
 
 def _by_row(counts: Counter[int], rejected: Container[int]) -> Showings:

@@ -13,6 +13,16 @@ MAX_POSITIONS = 1 << 20
 """More than any position. A row and a position are counted under the key `row * MAX_POSITIONS + position`."""
 
 
+@dataclass(slots=True)
+class Action:
+    """The grade that a client gives to a document of a list, as of the client's last event."""
+
+    query_key: str
+    text: str
+    row: int
+    grade: float
+
+
 @dataclass
 class QueryRecord:
     """The feedback of a query text: grades by document row, and the positions of showings and clicks."""
@@ -57,6 +67,11 @@ class QueryRecord:
             or bool(self.sessions)
             or any(map(self.confirmed, (self.listed_grades, self.unlisted_grades)))
         )
+
+    @property
+    def clients_of_unrated(self) -> dict[int, Counter[int]]:
+        """`clients` without rated documents, like the clicks that training gets."""
+        return {row: of for row, of in self.clients.items() if row not in self.ratings}
 
     def compare(self, positions: Mapping[int, int], clicked: Container[int]) -> None:
         """Compare a list with the earlier ones. positions: row -> position. clicked: rows that the searcher clicked.

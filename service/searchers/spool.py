@@ -101,8 +101,9 @@ class Spool:
         """Deliver the files, the oldest first, until one cannot be delivered."""
         files = self._files()
         for path in files[: max(0, len(files) - MOST_FILES)]:
-            LOST_IMPRESSIONS.inc(BATCH)
-            log.warning("impression_lost", count=BATCH, reason="too many wait for the primary")
+            count = len(orjson.loads(path.read_bytes()))
+            LOST_IMPRESSIONS.inc(count)
+            log.warning("impression_lost", count=count, reason="too many wait for the primary")
             path.unlink(missing_ok=True)
         for path in files[max(0, len(files) - MOST_FILES) :]:
             try:

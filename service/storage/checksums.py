@@ -24,6 +24,8 @@ HALF = 32
 MASK = 2**HALF - 1
 GOLDEN = 0x9E3779B1
 """The factor of the number of a collection, odd and large, so that sums of owners differ."""
+NO_NUMBER = 1 << 31
+"""Stands for a damaged value in place of the number of an owner."""
 
 
 @dataclass(frozen=True)
@@ -138,7 +140,7 @@ def half_sums(table: str, values: Mapping[str, Any]) -> tuple[int, int]:
     upper = crc(_stored(name, values.get(name)) for name in checked.upper)
     for name, factor in checked.owners.items():
         owner = values.get(name)
-        upper += owner * factor if isinstance(owner, int) else 0
+        upper += owner * factor if isinstance(owner, int) else NO_NUMBER * (owner is not None)
     return lower, upper & MASK
 
 

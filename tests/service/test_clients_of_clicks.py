@@ -1,11 +1,11 @@
-"""Training knows whose clicks are whose: by the client of a search, else its session, else the search itself."""
+"""Training knows whose clicks are whose: by the client of a search, else its session."""
 
 from collections.abc import Iterator
 
 import pytest
 from fastapi.testclient import TestClient
 
-from index.learning.examples import hash_of
+from index.learning.examples import UNKNOWN
 from service.runtime.feedback_log import gather_feedback
 from tests.service.client import CollectionClient, create, opened, runtime_of
 
@@ -40,29 +40,40 @@ def clients_of(wood: CollectionClient) -> dict[int, int]:
 def test_a_client_is_the_same_in_all_its_searches(wood: CollectionClient) -> None:
     for name in ("ada", "ada", "bob"):
         wood.act("oak", query_id=wood.search(QUERY, client_id=name)["query_id"], client_id=name)
-    assert clients_of(wood) == {hash_of("ada"): 2, hash_of("bob"): 1}
+    assert clients_of(wood) == {1: 2, 2: 1}
 
 
 def test_a_client_that_only_its_event_names_clicked_the_list(wood: CollectionClient) -> None:
     wood.act("oak", query_id=wood.search(QUERY)["query_id"], client_id="ada")
-    assert clients_of(wood) == {hash_of("ada"): 1}
+    assert clients_of(wood) == {1: 1}
 
 
 def test_a_session_stands_for_a_client_that_is_not_named(wood: CollectionClient) -> None:
     query_id = wood.search(QUERY, session_id="visit")["query_id"]
     wood.act("oak", query_id=query_id, session_id="visit")
-    assert clients_of(wood) == {hash_of("visit"): 1}
+    assert clients_of(wood) == {1: 1}
 
 
-def test_each_anonymous_search_is_a_client_of_its_own(wood: CollectionClient) -> None:
-    searches = [wood.search(QUERY)["query_id"] for _ in range(2)]
-    for query_id in searches:
-        wood.act("oak", query_id=query_id, client_id=None)
-    assert clients_of(wood) == {hash_of(query_id): 1 for query_id in searches}
+def test_clicks_without_a_name_are_of_unknown_clients(wood: CollectionClient) -> None:
+    for _ in range(2):
+        wood.act("oak", query_id=wood.search(QUERY)["query_id"], client_id=None)
+    assert clients_of(wood) == {UNKNOWN: 2}
 
 
 def test_who_clicks_the_list_of_another_is_a_client_too(wood: CollectionClient) -> None:
     query_id = wood.search(QUERY, client_id="ada")["query_id"]
     for name in ("ada", "bob"):
         wood.act("oak", query_id=query_id, client_id=name)
-    assert clients_of(wood) == {hash_of("ada"): 1, hash_of("bob"): 1}
+    assert clients_of(wood) == {1: 1, 2: 1}
+
+
+def test_clicks_on_a_document_that_a_rater_rejected_are_nobodys(wood: CollectionClient) -> None:
+    for document in ("oak", "elm"):
+        wood.act(document, query_id=wood.search(QUERY, client_id="ada")["query_id"], client_id="ada")
+    wood.judge(QUERY, "elm", 0)
+    assert clients_of(wood) == {1: 1}
+    with runtime_of(wood.client).database.read() as connection:
+        (feedback,) = gather_feedback(connection, wood.id)
+    assert feedback.clients is not None
+    assert feedback.clicks is not None
+    assert feedback.clients.keys() == feedback.clicks.keys()

@@ -2,13 +2,16 @@
 
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 from fastapi.testclient import TestClient
 
 from service.http import rate_limits
+from service.storage.checked_rows import is_sound, stored_rows
 from tests.service.authorised import Keys
 from tests.service.client import DEFAULT, CollectionClient, event, good, opened, problem, runtime_of
+from tests.service.test_exports import imported, records_of
 
 PAGE = "https://shop.example"
 
@@ -79,6 +82,25 @@ def test_events_of_the_page_alone_bring_no_document_first_and_undo_no_judgment(c
     assert ids()[:2] == [judged, last]
     act(server, "fred", judged, "thumbs_down")
     assert ids()[0] == last
+
+
+def test_an_export_and_doctor_know_who_sent_an_event(client: TestClient, keys: Keys, tmp_path: Path) -> None:
+    page = keys.headers("search", "events", origins=[PAGE]) | {"Origin": PAGE}
+    for key, client_id in ((page, "by the page"), (keys.headers("events"), "by a server")):
+        sent = event("a", user_query="a known document", client_id=client_id)
+        assert good(client.post(f"{DEFAULT}/events", json=sent, headers=key))["accepted"] == 1
+    exported = keys.act("GET", "/v1/export").content
+    flags = {one["client_id"]: one["from_browser"] for one in records_of(exported) if one["type"] == "event"}
+    assert (flags["by the page"], flags["by a server"]) == (True, False)
+    with opened(tmp_path / "copy") as other:
+        assert imported(other, exported)["status"] == "succeeded"
+        with runtime_of(other).database.read() as connection:
+            rows = {row["client_id"]: row for row in stored_rows(connection, "events")}
+        assert {name: bool(row["from_browser"]) for name, row in rows.items()} == flags
+    for name, row in rows.items():
+        assert is_sound("events", row)
+        for flipped in (not flags[name], "t", b"x", 0.5):
+            assert not is_sound("events", row | {"from_browser": flipped})
 
 
 @pytest.mark.parametrize(

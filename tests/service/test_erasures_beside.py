@@ -173,7 +173,7 @@ def test_events_that_are_not_stored_because_a_search_was_erased_are_stored_when_
     spoken, encoder = CollectionClient(client), runtime_of(client).encoder
     spoken.add({"id": "wire", "text": "copper wire"})
     wanted = event("wire", user_query="wire", query_id=spoken.search("wire", client_id=BOB)["query_id"])
-    runtime_of(client).forget_queries()  # else the vector of the searched text is kept
+    runtime_of(client).forget_queries()
     encode, texts_encoded = encoder.encode_query, []
 
     def fail_after_an_erasure(text: str) -> Any:
@@ -283,7 +283,7 @@ def test_an_event_on_a_search_that_is_erased_meanwhile_does_not_keep_its_text(
     spoken, encoder = CollectionClient(client), runtime_of(client).encoder
     spoken.add({"id": "wire", "text": "copper wire"})
     seen = {"client_id": "eve", "query_id": spoken.search("wire of copper", client_id=BOB)["query_id"]}
-    runtime_of(client).forget_queries()  # else the vector of the searched text is kept
+    runtime_of(client).forget_queries()
     encode, erased = encoder.encode_query, []
 
     def erase_first(text: str) -> Any:

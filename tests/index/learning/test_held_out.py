@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 from index.evaluation.significance import Comparison
-from index.learning.click_likelihood import CLICKS, clicked_pairs, compare_clicks
+from index.learning.click_likelihood import CLICKS, clicked_pairs, compare_clicks, heavy_clients
 from index.learning.click_model import estimate_clicks
 from index.learning.clicked_ranks import RANKS
 from index.learning.config import Recipe
-from index.learning.examples import FOLDS, TEST_FOLDS, Feedback, split
+from index.learning.examples import FOLDS, TEST_FOLDS, UNKNOWN, Feedback, split
 from index.learning.held_out import Choices, HeldOut, HopChoice, compare_heads
 from index.learning.judgment_likelihood import JUDGMENTS
 from index.learning.model_selection import Selection
@@ -109,9 +109,9 @@ def test_the_clicks_of_one_client_do_not_decide(tmp_path: Path) -> None:
     right = [2 if number % 8 else 1 for number in range(60)]
     clients = {
         "unknown": [None] * 60,
-        "one": [0 if at == 2 else number for number, at in enumerate(right)],
-        "many": list(range(60)),
-        "the only one": [0] * 60,
+        "one": [1 if at == 2 else 100 + number for number, at in enumerate(right)],
+        "many": list(range(1, 61)),
+        "the only one": [1] * 60,
     }
     found = {}
     for name, of in clients.items():
@@ -131,6 +131,26 @@ def test_the_clicks_of_one_client_do_not_decide(tmp_path: Path) -> None:
         assert many.is_better(0.05)
         assert many.clients == 60
         assert alone == replace(plain, clients=1), "a log of one client is that of its owner"
+
+
+def test_clients_without_a_name_are_left_out_together_where_they_have_at_most_half_of_the_clicks() -> None:
+    assert heavy_clients({UNKNOWN: 5, 1: 3, 2: 2}) == [UNKNOWN, 1, 2]
+    assert heavy_clients({UNKNOWN: 6, 1: 3, 2: 2}) == [1, 2]
+    assert heavy_clients({UNKNOWN: 6}) == heavy_clients({1: 6}) == heavy_clients({}) == []
+    assert heavy_clients(dict.fromkeys(range(1, 201), 1)) == [], "each has less than a hundredth"
+    assert heavy_clients(dict.fromkeys(range(1, 31), 1)) == list(range(1, 11))
+
+
+@pytest.mark.parametrize("others", [1, 2, 5])
+def test_few_queries_without_one_client_prove_nothing(tmp_path: Path, others: int) -> None:
+    feedback = [with_a_click(one) for one in asked(shifted=False, count=60)]
+    log = [clicked_by(one, max(1, number - 58 + others), 2) for number, one in enumerate(feedback)]
+    for measure in (CLICKS, RANKS):
+        found = compared(tmp_path, log, 0.0).comparisons[measure]
+        assert found.without_one is not None
+        assert found.without_one.queries == others
+        assert found.p_value < 0.01
+        assert not found.is_better(0.05)
 
 
 def test_documents_that_no_list_showed_count_only_where_clicks_decide() -> None:

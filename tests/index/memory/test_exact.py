@@ -13,7 +13,7 @@ from index.memory import aggregation
 from index.memory.aggregation import Confirmations
 from index.memory.confirmation import Confirmation
 from index.memory.exact import ClickCount, exact_rating, may_qualify
-from index.memory.grades import Bounds, DecayClock
+from index.memory.grades import Bounds, DecayClock, grade_of, weight_of
 from index.records import MemoryKey
 
 VECTOR = np.asarray([1, 0], np.float32)
@@ -162,6 +162,10 @@ def test_clicks_of_keys_for_browsers_alone_never_qualify() -> None:
     assert not may_qualify(by_browser(a, b, c))
     assert exact_rating(by_browser(a, b, c), count) == 0.0
     assert may_qualify([*by_browser(a, b), c])
+    assert may_qualify([*by_browser(a, b), replace(c, grade=grade_of(weight_of(0.5)))])
+    bounced = replace(c, grade=0.3)  # the client liked it too, by the page alone
+    assert not may_qualify([*by_browser(a, b, replace(c, id=8)), bounced])
+    assert exact_rating([*by_browser(a, b, replace(c, id=8)), bounced], count) == 0.0
     assert exact_rating([*by_browser(a, b), c], count) == 3.0
     # the only client of another key did not click in an impression that showed the document
     others = by_browser(*(acted(number, 1, name) for number, name in enumerate("xyz", 10)))
