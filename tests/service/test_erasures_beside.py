@@ -292,8 +292,7 @@ def test_an_event_on_a_search_that_is_erased_meanwhile_does_not_keep_its_text(
         return encode(text)
 
     monkeypatch.setattr(encoder, "encode_query", erase_first)
-    events = [event("wire", **seen), event("wire", **seen, user_query="wire")]
-    answer = spoken.post("events", events)
+    answer = spoken.post("events", [event("wire", **seen), event("wire", **seen, user_query="wire")])
     assert [one["status"] for one in erased] == ["succeeded"]  # and the events were read again
     assert (answer["accepted"], [one["code"] for one in answer["rejected"]]) == (1, ["unknown_query"])
     assert texts(runtime_of(client)) == set()
