@@ -32,6 +32,7 @@ from index.ranking.search import Ranking, search
 from index.records import OWN_KINDS, Document, Floats, KeyKind
 from index.words.analyzers import LANGUAGES
 from index.words.compounds import COMPOUNDING
+from index.words.question_words import QUESTION_WORDS
 from index.words.reading_options import ReadingOptions
 
 if TYPE_CHECKING:
@@ -96,7 +97,9 @@ class Collection:
         self.encoder = encoder
         self.head = AttentionHead(config or HeadConfig(encoder.dim))
         self._folder = tempfile.TemporaryDirectory(prefix="softseek-")
-        reading = ReadingOptions(typos=typos, known=encoder.words, compounds=language in COMPOUNDING)
+        asking = QUESTION_WORDS.get(language)
+        compounds = language in COMPOUNDING
+        reading = ReadingOptions(typos=typos, known=encoder.words, question_words=asking, compounds=compounds)
         self._store = GenerationStore(Path(self._folder.name) / "index", encoder.dim, language, reading)
         self._documents: dict[int, Document] = {}
         self._rows: dict[str, int] = {}

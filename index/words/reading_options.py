@@ -6,6 +6,7 @@ from functools import lru_cache
 
 from index.words.analyzers import analyzer_for
 from index.words.query_words import Field
+from index.words.question_words import QuestionWords
 from index.words.tokens import spaced
 
 CACHED_TERMS = 65_536
@@ -32,6 +33,8 @@ class ReadingOptions:
     """Words of the language, in lower case: the encoder knows their meaning, and they are not corrected either."""
     stop_words: frozenset[str] = frozenset()
     """Words that are left out of a query that has other words, in lower case."""
+    question_words: QuestionWords | None = None
+    """Words of questions that are left out of them; None leaves out none."""
     synonyms: "Synonyms | None" = None
     compounds: bool = False
     """Whether compounds are split, and words found in compounds (`index.words.compounds`)."""

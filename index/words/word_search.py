@@ -79,6 +79,8 @@ def read(text: str, options: ReadingOptions, vocabulary: Vocabulary) -> Reading:
     words = [word for word in words if not _is_possessive(text, word)] or words
     if words and options.stop_words:
         words = [word for word in words if word.folded not in options.stop_words] or words
+    if words and options.question_words is not None:
+        words = options.question_words.removed_from(words)
     if words and options.compounds:
         words = split_compounds(text, words, options, vocabulary)
     spaces = with_spaces(text, words, options, vocabulary) if options.typos else Spaces(words)

@@ -103,6 +103,10 @@ def set_collection(
     stop_words: Annotated[
         str | None, typer.Option(help="Words that are left out of queries: the,of; an empty text for none.")
     ] = None,
+    question_words: Annotated[
+        bool | None,
+        typer.Option("--drop-question-words/--keep-question-words", help="Leave `how do I` out of questions, or not."),
+    ] = None,
     typos: Annotated[
         bool | None, typer.Option("--typos/--no-typos", help="Correct unknown words of queries, or not.")
     ] = None,
@@ -141,6 +145,7 @@ def set_collection(
     body |= {} if train_from_documents is None else {"train_from_documents": train_from_documents}
     if stop_words is not None:
         body["stop_words"] = comma_separated(stop_words)
+    body |= {} if question_words is None else {"question_words": question_words}
     attention = {"form": form, "heads": heads, "normaliser": normaliser, "value_rank": value_rank}
     given = {field: value for field, value in attention.items() if value is not None}
     body |= {"attention": given} if given else {}

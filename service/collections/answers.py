@@ -111,6 +111,8 @@ class CollectionSettings(Answer):
     """Whether searches correct words that no document contains."""
     stop_words: list[str]
     """Words that are left out of queries that have other words."""
+    question_words: bool
+    """Whether the words of questions, such as `how do I`, are left out of them."""
     train: TrainingSchedule | None
     """When training starts by itself; null for never."""
     train_from_documents: bool
@@ -176,6 +178,7 @@ class Collection(Answer):
             "memory_max_mb": 6144,
             "typos": True,
             "stop_words": [],
+            "question_words": True,
             "train": None,
             "train_from_documents": False,
             "suggestions": {"min_clients": 3, "off_words": []},

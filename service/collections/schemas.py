@@ -81,6 +81,7 @@ class CollectionIn(Strict):
     memory_retention_days: Annotated[int, Field(ge=1, le=36_500)] | None = None
     typos: bool | TyposIn | None = None
     stop_words: Annotated[list[Word], Field(max_length=1000)] | None = None
+    question_words: bool | None = None
     train: TrainingScheduleIn | None = None
     train_from_documents: bool | None = None
     suggestions: SuggestionsIn | None = None

@@ -11,6 +11,7 @@ from index.ranking.attention import HeadConfig
 from index.records import KeyKind
 from index.words.compounds import COMPOUNDING
 from index.words.query_words import Field
+from index.words.question_words import QUESTION_WORDS
 from index.words.reading_options import ReadingOptions, Synonyms, folded
 
 MIB = 1 << 20
@@ -40,6 +41,8 @@ class CollectionSettings:
     """Whether unknown words of queries are corrected; an object changes the least lengths, and names words to leave
     and fields in which corrections do not match. Fields that were never set are absent."""
     stop_words: list[str] = field(default_factory=list)
+    question_words: bool = True
+    """Whether the words of questions, such as `how do I`, are left out of them."""
     synonyms: dict[str, dict[str, Any]] = field(default_factory=dict)
     """Synonym id -> {"words": [...], "from": word or None}."""
 
@@ -67,6 +70,7 @@ class CollectionSettings:
             uncorrected=frozenset(folded(word) for word in given.get("off_words", [])),
             uncorrected_fields=frozenset(Field(name) for name in given.get("off_fields", [])),
             stop_words=frozenset(folded(word) for word in self.stop_words),
+            question_words=QUESTION_WORDS.get(self.language) if self.question_words else None,
             synonyms=_synonyms(self.synonyms.values(), self.language) if self.synonyms else None,
             compounds=self.language in COMPOUNDING,
         )

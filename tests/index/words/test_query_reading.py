@@ -7,6 +7,7 @@ import pytest
 
 from index.words.bm25_index import WordIndex
 from index.words.query_words import Source
+from index.words.question_words import QUESTION_WORDS
 from index.words.reading_options import EXACTLY, ReadingOptions, Synonyms, folded
 from index.words.word_search import Reading, WordSearcher
 
@@ -155,6 +156,32 @@ def test_stop_words_are_left_out_unless_there_are_no_others(words: WordSearcher)
     options = ReadingOptions(stop_words=frozenset({"a", "of", "with"}))
     assert [term for term, _ in words.read("a folder with", options).terms] == ["folder"]
     assert [term for term, _ in words.read("a of", options).terms] == ["a", "of"]
+
+
+@pytest.mark.parametrize(
+    ("language", "text", "left"),
+    [
+        ("english", "How do I copy my folder?", "copy folder"),
+        ("english", "how can you please copy the folder", "copy the folder"),
+        ("english", "what does the folder contain", "the folder contain"),
+        ("english", "copy my folder", "copy my folder"),
+        ("english", "will my folder open", "folder open"),
+        ("english", "can opener with handle", "can opener with handle"),
+        ("english", "trash can with lid", "trash can with lid"),
+        ("english", "what is love", "is love"),
+        ("english", "the who", "the who"),
+        ("english", "who are you", "who are you"),
+        ("english", "how do i", "how do i"),
+        ("german", "Wie kann ich meinen Ordner kopieren?", "ordner kopieren"),
+        ("german", "Ordner kopieren können", "ordner kopieren konnen"),
+        ("german", "möchte ich den Ordner kopieren", "den ordner kopieren"),
+    ],
+)
+def test_the_words_of_a_question_are_left_out(words: WordSearcher, language: str, text: str, left: str) -> None:
+    options = ReadingOptions(question_words=QUESTION_WORDS[language])
+    reading = words.read(text, options)
+    assert reading.terms == words.read(left, EXACTLY).terms
+    assert reading.encoded == text
 
 
 def test_synonyms_find_documents_with_the_other_word(words: WordSearcher) -> None:
