@@ -21,7 +21,7 @@ ls b</pre><script>track()</script></main><footer>Imprint</footer></body></html>"
 def test_markdown_loses_its_marks_and_keeps_its_words() -> None:
     text = "# Copy *folders*\n\nUse `cp -r` or\n[rsync](http://x).\n\n- one\n- 2\n\n```sh\ncp -r a b\n```\n\n<b>now</b>"
     assert extract(SourceFormat.MD, text.encode()) == TextFile(
-        "Copy folders\n\nUse cp -r or\nrsync.\n\none\n\n2\n\ncp -r a b\n\nnow", "Copy folders"
+        "Use cp -r or\nrsync.\n\none\n\n2\n\ncp -r a b\n\nnow", "Copy folders"
     )
 
 
@@ -148,7 +148,7 @@ def test_the_main_text_of_a_page_is_read() -> None:
 
 def test_a_page_without_main_is_read_without_its_frame() -> None:
     page = b"<body><header>Site</header><h1>Copy</h1><p>Text</p><footer>Imprint</footer></body>"
-    assert extract(SourceFormat.HTML, page) == TextFile("Copy\n\nText", "Copy")
+    assert extract(SourceFormat.HTML, page) == TextFile("Text", "Copy")
 
 
 def test_a_page_in_a_declared_encoding_is_read() -> None:
@@ -156,6 +156,27 @@ def test_a_page_in_a_declared_encoding_is_read() -> None:
     assert extract(SourceFormat.HTML, page.encode("latin-1")).text == "café"
     with pytest.raises(Unreadable, match="not UTF-8 at byte 6"):
         extract(SourceFormat.HTML, "<p>caf\u00e9</p>".encode("latin-1"))
+
+
+PORTS = "server\tport\tencryption\n\nIMAP\t993\tSSL\n\nSMTP\t587\tSTARTTLS"
+
+
+def test_a_row_of_a_table_is_a_line() -> None:
+    table = "| server | port | encryption |\n|---|---|---|\n| IMAP | 993 | SSL |\n| *SMTP* | 587 | STARTTLS |"
+    assert extract(SourceFormat.MD, f"# Ports\n\n{table}\n\nend".encode()) == TextFile(f"{PORTS}\n\nend", "Ports")
+    rows = "".join(f"<tr>{''.join(f'<td> {cell} </td>' for cell in row.split())}</tr>" for row in PORTS.split("\n\n"))
+    page = f"<h1>Ports</h1><table><thead></thead><tbody>{rows}</tbody></table><p>end</p>"
+    assert extract(SourceFormat.HTML, page.encode()) == TextFile(f"{PORTS}\n\nend", "Ports")
+
+
+def test_preformatted_text_keeps_its_white_space() -> None:
+    page = "<h1>Code</h1><p>a  b</p><pre>def f(x):\n    if x:\n\treturn  1\n</pre><p>end</p>"
+    assert extract(SourceFormat.HTML, page.encode()).text == "a b\n\ndef f(x):\n    if x:\n\treturn  1\n\nend"
+
+
+@pytest.mark.parametrize("text", ["# Same\n", "---\ntitle: Same\n---\nSame\n", "# Same\n\n"])
+def test_a_text_that_is_only_its_title_keeps_it(text: str) -> None:
+    assert extract(SourceFormat.MD, text.encode()) == TextFile("Same", "Same")
 
 
 def test_the_pages_of_a_pdf_are_read() -> None:
@@ -166,7 +187,7 @@ def test_the_pages_of_a_pdf_are_read() -> None:
 
 def test_paragraphs_and_tables_of_a_docx_are_read() -> None:
     found = extract(SourceFormat.DOCX, docx("Manual", "Use cp.", ("a", "b")))
-    assert found == TextFile("Manual\n\nUse cp.\n\na\tb", "Manual")
+    assert found == TextFile("Use cp.\n\na\tb", "Manual")
 
 
 @pytest.mark.parametrize(

@@ -53,7 +53,7 @@ def test_a_folder_is_read_recursively_in_the_order_of_its_paths(folder: Path) ->
     assert found == {
         "notes.txt": ("notes", "plain words", "https://example.org/docs/notes.txt"),
         "1": ("Shoe", "", None),
-        "guide/copy file.md": ("Copy", "Copy\n\nUse cp.", "https://example.org/docs/guide/copy%20file.md"),
+        "guide/copy file.md": ("Copy", "Use cp.", "https://example.org/docs/guide/copy%20file.md"),
     }
     assert list(found) == ["notes.txt", "1", "guide/copy file.md"]
     assert source.skipped == {".png": 1}

@@ -6,7 +6,7 @@ The libraries are imported where they are used: a command that reads no PDF does
 import io
 import re
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -68,18 +68,35 @@ def markdown(content: bytes) -> TextFile:
         raise Unreadable(str(error)) from error
     title = front.title
     blocks: list[str] = []
+    cells: list[str] | None = None
     heading = False
     for token in MarkdownIt("commonmark").enable(["table", "strikethrough"]).parse(front.body):
         if token.type == "inline":
             text = "".join(_inline(token.children or []))
-            blocks.append(text)
+            (blocks if cells is None else cells).append(text)
             title = text if heading and title is None else title
         elif token.type in ("fence", "code_block"):
             blocks.append(token.content.rstrip("\n"))
         elif token.type == "html_block":
             blocks.append(_markup_text(token.content))
+        elif token.type == "tr_open":
+            cells = []
+        elif token.type == "tr_close" and cells is not None:
+            blocks.append(_row(cells))
+            cells = None
         heading = token.type == "heading_open"
-    return TextFile("\n\n".join(filter(str.strip, blocks)), title, front.fields)
+    return TextFile(_without_title("\n\n".join(filter(str.strip, blocks)), title), title, front.fields)
+
+
+def _row(cells: Sequence[str]) -> str:
+    """Return a row of a table: its cells with tabs between them, so that a passage or an answer has them together."""
+    return "\t".join(filter(None, (" ".join(cell.split()) for cell in cells)))
+
+
+def _without_title(text: str, title: str | None) -> str:
+    """Return a text without its first paragraph if that is the title: else every snippet begins with it."""
+    first, _, rest = text.partition("\n\n")
+    return rest if title and rest.strip() and first.split() == title.split() else text
 
 
 def _inline(tokens: list[Any]) -> Iterator[str]:
@@ -94,13 +111,15 @@ def _inline(tokens: list[Any]) -> Iterator[str]:
 
 BLOCKS = (
     "address,article,blockquote,dd,div,dl,dt,figcaption,figure,h1,h2,h3,h4,h5,h6,hr,li,main,ol,p,pre,section,table,"
-    "td,th,tr,ul"
+    "tr,ul"
 )
 UNSEEN = "script,style,noscript,template,svg,iframe,form,button,nav,aside,dialog"
 """Elements without content of the page itself."""
 FRAME = "header,footer"
 """Elements around the content, unless they are inside of it."""
-BLOCK_END, LINE_END = "\x1e", "\x1f"
+CELL_END, BLOCK_END, LINE_END = "\x1d", "\x1e", "\x1f"
+KEPT = str.maketrans({" ": "\ue000", "\t": "\ue001"})
+"""White space of preformatted text -> what stands for it while other white space is joined."""
 
 
 def html(content: bytes) -> TextFile:
@@ -115,7 +134,8 @@ def html(content: bytes) -> TextFile:
     named = title.text(strip=True) if title else ""
     named = named or (heading.text(strip=True) if heading else "")
     text = _visible_text(root or tree.body, UNSEEN if root else f"{UNSEEN},{FRAME}")
-    return TextFile(text or _visible_text(tree.body, UNSEEN), " ".join(named.split()) or None)
+    name = " ".join(named.split()) or None
+    return TextFile(_without_title(text or _visible_text(tree.body, UNSEEN), name), name)
 
 
 def _decoded_page(content: bytes) -> str:
@@ -131,21 +151,27 @@ def _decoded_page(content: bytes) -> str:
 
 
 def _visible_text(root: Any, unseen: str) -> str:
-    """Return the text below an element: blocks are separated by blank lines, other white space is a blank."""
+    """Return the text below an element: blocks are separated by blank lines, the cells of a row by tabs.
+
+    Other white space is a blank, but for preformatted text.
+    """
     if root is None:
         return ""
     for node in root.css(unseen):
         node.decompose()
     for node in root.css("pre"):
-        node.replace_with(BLOCK_END + node.text().replace("\n", LINE_END) + BLOCK_END)
+        node.replace_with(BLOCK_END + node.text().translate(KEPT).replace("\n", LINE_END) + BLOCK_END)
     for node in root.css("br"):
         node.insert_before(LINE_END)
+    for node in root.css("td,th"):
+        node.insert_after(CELL_END)
     for node in root.css(BLOCKS):
         node.insert_before(BLOCK_END)
         node.insert_after(BLOCK_END)
     parts = re.split(f"(?:{BLOCK_END}\\s*)+", root.text())
-    lines = ([" ".join(line.split()) for line in re.split(LINE_END, part)] for part in parts)
-    return "\n\n".join(filter(None, ("\n".join(part).strip() for part in lines)))
+    lines = ([_row(re.split(CELL_END, line)) for line in re.split(LINE_END, part)] for part in parts)
+    text = "\n\n".join(filter(None, ("\n".join(part).strip("\n") for part in lines)))
+    return text.translate({ord(stand_in): ord(white) for white, stand_in in (" \ue000", "\t\ue001")})
 
 
 def _markup_text(markup: str) -> str:
@@ -204,7 +230,7 @@ def docx(content: bytes) -> TextFile:
         raise
     except Exception as error:  # a damaged file raises many types; an encrypted one is no zip file
         raise Unreadable("not a readable DOCX, or encrypted") from error
-    return TextFile(_clean("\n\n".join(filter(str.strip, blocks))), title)
+    return TextFile(_without_title(_clean("\n\n".join(filter(str.strip, blocks))), title), title)
 
 
 def _clean(text: str) -> str:
