@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from index.memory.near_queries import SealedQueries, near_queries, sealed_queries
-from index.memory.query_key import anonymous_key, bare_key
+from index.memory.query_key import anonymous_key, are_apart, bare_key, numbers_of
 from index.records import Floats, Ints, Mask, MemoryKey
 from index.storage.growable_array import GrowableArray
 from index.storage.paged_numbers import PagedNumbers
@@ -216,12 +216,19 @@ class Memory:
         return rows, keys["exact"][first]
 
     def near(
-        self, vector: Floats, radius: float, excluded: Sequence[str] = (), corrected: Floats | None = None
+        self,
+        vector: Floats,
+        radius: float,
+        excluded: Sequence[str] = (),
+        corrected: Floats | None = None,
+        query_key: str = "",
     ) -> tuple[Ints, Floats]:
         """Return the memory keys (m,) of the past queries within the radius of a unit vector (D,), and cosines (m,).
 
         radius: the least cosine. excluded: query keys: the memory keys of queries with the words of one are left out,
-        the anonymous ones too. corrected (D,): another unit vector; the larger cosine counts.
+        the anonymous ones too. corrected (D,): another unit vector; the larger cosine counts. query_key: of the query;
+        past queries about another number, version or code are left out (`are_apart`), since encoders hardly tell 5.0
+        from 5.2.
         Memory keys are ordered by query key, not by age, so forgotten past queries do not affect the order of later
         sums.
         """
@@ -233,6 +240,8 @@ class Memory:
         if excluded:
             is_excluded = self._is_of(*excluded)
             usable = [at for at in usable if not is_excluded(names[at])]
+        if numbers := numbers_of(query_key):
+            usable = [at for at in usable if not are_apart(numbers, numbers_of(names[at]))]
         found = np.asarray(sorted(usable, key=names.__getitem__), np.int64)
         spans = spans[found]
         return _positions(spans), np.repeat(cosine[found], spans & (1 << COUNT_BITS) - 1)

@@ -10,6 +10,7 @@ ANONYMOUS = " "
 """The first character of an anonymous key. A query key does not begin with white space."""
 
 _INVISIBLE = re.compile(f"[{INVISIBLE}]+")
+_DIGIT = re.compile(r"\d")
 _SMALL_CAPITAL_I = re.compile("i\u0307+")
 """The small letter of İ, an i with a combining dot."""
 
@@ -41,6 +42,21 @@ def bare_key(query_key: str) -> str:
 def _bare(word: str) -> str:
     begun = word.lstrip(BEFORE_WORDS)
     return word if begun.startswith("-") and begun != word else begun.rstrip(AFTER_WORDS)
+
+
+def numbers_of(query_key: str) -> frozenset[str]:
+    """Return the words of a query key that have a digit, without marks: numbers, versions, codes. None if anonymous.
+
+    `NX-200` and `nx200` are one, and so are 1,000 and 1000.
+    """
+    if query_key.startswith(ANONYMOUS):
+        return frozenset()
+    return frozenset(re.sub(r"\W+", "", word) for word in query_key.split() if _DIGIT.search(word))
+
+
+def are_apart(numbers: frozenset[str], others: frozenset[str]) -> bool:
+    """Return whether two queries are about different things by their numbers: each has one that the other lacks."""
+    return not (numbers <= others or others <= numbers)
 
 
 def earlier_query_key(text: str) -> str:

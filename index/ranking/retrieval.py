@@ -237,7 +237,8 @@ def near_memory(generation: Generation, query: Query, allowed: Mask) -> tuple[In
         return _NONE, np.empty(0, np.float32), np.empty(0, np.bool_), _NONE
     asked = asked_keys(generation, query)
     excluded = () if query.excluded_query is None else (query.excluded_query, *asked)
-    near, cosine = memory.near(vectors[0], MEMORY_RADIUS, excluded, *vectors[1:])
+    corrected = vectors[1] if len(vectors) > 1 else None
+    near, cosine = memory.near(vectors[0], MEMORY_RADIUS, excluded, corrected, query.query_key)
     confirmed, usable = _usable(generation, memory.rows[near], allowed)
     near = near[usable]
     return near, cosine[usable], memory.of_query(near, *asked), confirmed[usable]

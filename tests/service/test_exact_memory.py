@@ -213,3 +213,12 @@ def test_a_kept_result_of_a_mistyped_query_ends_with_feedback_on_the_corrected_w
     assert wood.ids(typed, limit=COUNT)[-1] == last, "from memory"
     wood.judge(f"{QUERY}?", last, 4)
     assert wood.ids(typed, limit=COUNT)[0] == last
+
+
+def test_feedback_on_one_version_does_not_concern_another(wood: CollectionClient) -> None:
+    wood.add(*({"id": f"v{n}", "text": f"install drive 5.{n} on a computer"} for n in range(3)))
+    before = wood.ranking("install drive 5.0")
+    for client_id in ("ada", "bob", "carl", "dora"):
+        wood.act("v2", user_query="install drive 5.2", client_id=client_id)
+    assert wood.ranking("install drive 5.0") == before
+    assert wood.ids("install drive")[0] == "v2"

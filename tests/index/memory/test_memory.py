@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from index.memory.memory import Memory
+from index.memory.query_key import anonymous_key
 from index.records import Floats, MemoryKey
 from tests.index.fixtures import random_vectors, unit
 
@@ -124,3 +125,18 @@ def test_cosines_have_the_same_bits_alone_and_among_other_queries() -> None:
     alone = {n: Memory.of([key("a", 1, vectors[n])], 24).near(query, -1.0)[1][0] for n in range(300)}
     together = Memory.of([key(f"{n:03}", 1, vector) for n, vector in enumerate(vectors)], 24)
     assert together.near(query, -1.0)[1].tolist() == [alone[n] for n in range(300)]
+
+
+def test_past_queries_about_another_number_are_not_near() -> None:
+    texts = ("drive 5.0", "drive 5.2", "drive", "drive 5.2 on windows 11", "5,2 drive", anonymous_key("drive 5.0"))
+    memory = Memory.of([key(text, row) for row, text in enumerate(texts)], 3)
+
+    def near(query_key: str) -> set[str]:
+        positions, _ = memory.near(X, 0.5, query_key=query_key)
+        return {memory.query_key_of(at) for at in positions.tolist()}
+
+    every = set(texts)
+    assert near("drive 5.2") == every - {"drive 5.0"}
+    assert near("drive 5.0") == every - {"drive 5.2", "drive 5.2 on windows 11", "5,2 drive"}
+    assert near("drive") == near("") == every
+    assert near("drive 5.0 or 5.2") == every - {"drive 5.2 on windows 11"}

@@ -4,7 +4,14 @@ import unicodedata
 
 import pytest
 
-from index.memory.query_key import anonymous_key, as_query_key, bare_key, renewed_query_key
+from index.memory.query_key import (
+    anonymous_key,
+    are_apart,
+    as_query_key,
+    bare_key,
+    numbers_of,
+    renewed_query_key,
+)
 
 
 @pytest.mark.parametrize(
@@ -66,3 +73,12 @@ def test_a_bare_key_is_made_in_time_linear_in_the_punctuation() -> None:
     """A regular expression that tries each place of a run again would take hours."""
     marks = "!" * 1_000_000
     assert bare_key(f"a{marks}b {marks}c{marks}") == f"a{marks}b {marks}c"
+
+
+def test_numbers_versions_and_codes_are_compared_without_marks() -> None:
+    assert numbers_of("nx-200 pro, 1,000 sheets of a4?") == {"nx200", "1000", "a4"}
+    assert numbers_of("error 0x80070005") == {"0x80070005"}
+    assert numbers_of("no number") == numbers_of(anonymous_key("drive 5.0")) == frozenset()
+    assert are_apart(frozenset({"52"}), frozenset({"50"}))
+    assert not are_apart(frozenset({"52"}), frozenset({"52", "11"}))
+    assert not are_apart(frozenset(), frozenset({"52"}))
