@@ -135,7 +135,7 @@ def test_an_anchor_is_merged() -> None:
 
 def test_a_text_between_rules_is_no_front_matter() -> None:
     assert extract(SourceFormat.MD, b"---\nonly text\n---\nmore\n").metadata == {}
-    with pytest.raises(Unreadable, match="front matter is not valid YAML"):
+    with pytest.raises(Unreadable, match=r"front matter is not valid YAML: line \d"):
         extract(SourceFormat.MD, b"---\na: [\n---\nmore\n")
 
 
@@ -156,6 +156,17 @@ def test_a_page_in_a_declared_encoding_is_read() -> None:
     assert extract(SourceFormat.HTML, page.encode("latin-1")).text == "café"
     with pytest.raises(Unreadable, match="not UTF-8 at byte 6"):
         extract(SourceFormat.HTML, "<p>caf\u00e9</p>".encode("latin-1"))
+
+
+def test_lists_of_front_matter_have_their_texts_as_they_are_written() -> None:
+    matter = "versions: [4.8, 5.0, 007]\ndays: [2026-11-29, null]\nflags:\n  - true\n  - 'no'\nnested: [[1.0], 2.0]"
+    found = extract(SourceFormat.MD, f"---\n{matter}\n---\ntext\n".encode()).metadata
+    assert found == {
+        "versions": ["4.8", "5.0", "007"],
+        "days": ["2026-11-29", None],
+        "flags": ["true", "no"],
+        "nested": [[1.0], 2.0],
+    }
 
 
 PORTS = "server\tport\tencryption\n\nIMAP\t993\tSSL\n\nSMTP\t587\tSTARTTLS"

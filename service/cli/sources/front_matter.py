@@ -38,13 +38,20 @@ def front_matter(text: str) -> FrontMatter:
     try:
         found = _yaml(match[2]) if match[1] == "---" else _toml(match[2])
     except ValueError as error:
-        raise InvalidFrontMatter(f"the front matter is not valid {'YAML' if match[1] == '---' else 'TOML'}") from error
+        kind, place = ("YAML", _yaml_place(error)) if match[1] == "---" else ("TOML", "")
+        raise InvalidFrontMatter(f"the front matter is not valid {kind}{place}") from error
     if found is None:
         return FrontMatter(text)  # a text between two horizontal rules
     title, fields = found
     if title is not None or fields.get("title") is None:
         fields = {name: value for name, value in fields.items() if name != "title"}
     return FrontMatter(text[match.end() :], title, fields)
+
+
+def _yaml_place(error: ValueError) -> str:
+    """Return the line of the file that an error names, as the end of a sentence; empty if it names none."""
+    mark = getattr(error.__cause__, "problem_mark", None)
+    return "" if mark is None else f": line {mark.line + 2}"
 
 
 def _toml(content: str) -> tuple[str | None, dict[str, Any]]:

@@ -72,8 +72,17 @@ for _tag in ("timestamp", "int", "float"):
     _Loader.add_constructor(f"tag:yaml.org,2002:{_tag}", getattr(_Loader, f"construct_yaml_{_tag}"))
 
 
+def _texts(values: Any, node: Any) -> Any:
+    """Return the texts of a list of scalars as they are written; nulls, and other lists, as they are."""
+    if not all(isinstance(one, yaml.ScalarNode) for one in node.value):
+        return values
+    return [None if value is None else one.value for value, one in zip(values, node.value, strict=True)]
+
+
 def read_mapping(content: str) -> tuple[dict[str, Any], dict[str, str]] | None:
     """Return the values of a mapping, and the texts of those that are scalars and not null; None for other YAML.
+
+    A list of numbers, dates and the like has their texts: metadata has lists of texts, and 5.0 is no 5 as a version.
 
     Raises YAMLError, and ValueError for a number of too many digits or a text that its explicit tag does not fit.
     """
@@ -89,6 +98,7 @@ def read_mapping(content: str) -> tuple[dict[str, Any], dict[str, str]] | None:
         if not isinstance(values, dict):
             return None
         nodes = {key.value: value for key, value in node.value}
+        values |= {name: _texts(values[name], of) for name, of in nodes.items() if isinstance(of, yaml.SequenceNode)}
         scalars = {name: value for name, value in nodes.items() if isinstance(value, yaml.ScalarNode)}
         return values, {name: value.value for name, value in scalars.items() if values.get(name) is not None}
     finally:
