@@ -7,3 +7,4 @@ QUOTES = '"“”„‟«»'
 BEFORE_WORDS = QUOTES + "'‘’‹›¿¡([{"
 AFTER_WORDS = QUOTES + "'‘’‹›?!.,;:…。、)]}"
 """Punctuation before and after words that does not change them."""
+APOSTROPHES = "'\u2019"

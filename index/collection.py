@@ -80,14 +80,15 @@ class Collection:
         language: str = "english",
         kinds: Iterable[KeyKind | str] = KINDS,
         typos: bool = True,
+        question_words: bool = True,
     ) -> None:
         """Create an empty collection.
 
         config: the form of attention and its initial values; the default is the hybrid search. language: the language
         of the stemmer, `none` for no stemming. kinds: the kinds of keys per document, of `title`, `passage` and
         `sentence`; passages are always included. typos: whether words of queries that no document contains are
-        corrected. Raises InvalidArgument for another language or kind, and for a config of another width than the
-        encoder's.
+        corrected. question_words: whether the words of questions, such as `how do I`, are left out of them. Raises
+        InvalidArgument for another language or kind, and for a config of another width than the encoder's.
         """
         if config is not None and config.dim != encoder.dim:
             raise InvalidArgument(f"config.dim is {config.dim}; the vectors of the encoder have {encoder.dim} numbers")
@@ -97,7 +98,7 @@ class Collection:
         self.encoder = encoder
         self.head = AttentionHead(config or HeadConfig(encoder.dim))
         self._folder = tempfile.TemporaryDirectory(prefix="softseek-")
-        asking = QUESTION_WORDS.get(language)
+        asking = QUESTION_WORDS.get(language) if question_words else None
         compounds = language in COMPOUNDING
         reading = ReadingOptions(typos=typos, known=encoder.words, question_words=asking, compounds=compounds)
         self._store = GenerationStore(Path(self._folder.name) / "index", encoder.dim, language, reading)

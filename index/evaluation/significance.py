@@ -67,7 +67,9 @@ class Comparison:
 
     @property
     def doubt(self) -> float:
-        """How little a gain is proved, from 0 to 2: p of a gain, and 2 - p of a loss."""
+        """How little a gain is proved, from 0 to 2: p of a gain, 2 - p of a loss, 2 with too few queries."""
+        if self.queries < LEAST_CHANGED:
+            return 2.0
         return self.p_value if self.difference > 0 else 2 - self.p_value
 
     def is_better(self, limit: float) -> bool:
@@ -277,4 +279,6 @@ def _on_queries(found: Comparison) -> str:
     if found.without_one is None:
         return text
     one = found.without_one
-    return f"{text} (without one of {found.clients} clients {one.difference:+.4f}, p = {one.p_value:.2g})"
+    return (
+        f"{text} (without one of {found.clients} clients {one.difference:+.4f} on {one.queries}, p = {one.p_value:.2g})"
+    )

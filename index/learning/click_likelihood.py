@@ -6,7 +6,6 @@ g(distance_n) + log propensity_n (`conditional_logit`), with the expected examin
 2017; Ai et al. 2018). A query with few clicks has less weight: its mean is noise.
 """
 
-from collections import Counter
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import Any
@@ -38,7 +37,7 @@ TOP = 10
 HEAVIEST = 10
 """The most clients without each of whom heads are compared again."""
 HEAVY = 0.01
-"""The least share of the clicks of such a client."""
+"""The least share of such a client in the queries."""
 
 
 @dataclass(frozen=True)
@@ -157,26 +156,28 @@ def compare_clicks(before: Mapping[str, Clicked], after: Mapping[str, Clicked]) 
     return compare(CLICKS, likelihoods(before), likelihoods(after))
 
 
-def clicks_by_client(queries: Mapping[str, Clicked]) -> Counter[int]:
-    """Return client -> number of its clicks; none where clients are not known."""
-    clicks: Counter[int] = Counter()
-    for one in queries.values():
-        for clients in one.clients:
-            clicks.update(clients)
-    return clicks
+def shares_of_clients(queries: Mapping[str, Clicked]) -> dict[int, float]:
+    """Return client -> its share of the queries: of each query, its part of the clicks; none if clients are not known.
 
-
-def heavy_clients(clicks: Mapping[int, int]) -> list[int]:
-    """Return the clients that might decide alone: those with the most clicks, of a log of several clients.
-
-    UNKNOWN stands for all clicks of unknown clients. It is left out where most clicks are: without them too little
-    would be left to prove anything.
+    A query weighs about alike whatever its clicks, so a client decides by the queries that it clicks on.
     """
-    total = sum(clicks.values())
-    heavy = [
-        client for client, own in clicks.items() if own >= HEAVY * total and not (client == UNKNOWN and 2 * own > total)
-    ]
-    return sorted(heavy, key=lambda client: (-clicks[client], client))[:HEAVIEST] if len(clicks) > 1 else []
+    shares: dict[int, float] = {}
+    for one in queries.values():
+        total = float(one.clicks.sum())
+        for clients in one.clients:
+            for client, clicks in clients.items():
+                shares[client] = shares.get(client, 0.0) + clicks / (total * len(queries))
+    return shares
+
+
+def heavy_clients(shares: Mapping[int, float]) -> list[int]:
+    """Return the clients that might decide alone: those with the largest shares, of a log of several clients.
+
+    UNKNOWN stands for all clicks of unknown clients. It is left out where its share is above a half: without them too
+    little would be left to prove anything.
+    """
+    heavy = [client for client, own in shares.items() if own >= HEAVY and not (client == UNKNOWN and own > 0.5)]
+    return sorted(heavy, key=lambda client: (-shares[client], client))[:HEAVIEST] if len(shares) > 1 else []
 
 
 def without_client(queries: Mapping[str, Clicked], client: int) -> dict[str, Clicked]:

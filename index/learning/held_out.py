@@ -16,11 +16,11 @@ from index.learning.click_likelihood import (
     clicked,
     clicked_pairs,
     clicked_queries,
-    clicks_by_client,
     compare_clicks,
     heavy_clients,
     likelihoods,
     never_shown,
+    shares_of_clients,
     without_client,
 )
 from index.learning.click_model import ClickModel, Examination, among_shown, held_out_qrels
@@ -295,7 +295,7 @@ def _compare_clicks(
     if len(before) < 2:
         return {}
     share = len(keys & chosen_on) / len(pairs)
-    clients = clicks_by_client(before)
+    clients = shares_of_clients(before)
     found: dict[str, Comparison] = {}
     without_one: dict[str, Comparison] = {}
     for curve in (examination.curve, examination.flatter):

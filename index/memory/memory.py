@@ -221,14 +221,14 @@ class Memory:
         radius: float,
         excluded: Sequence[str] = (),
         corrected: Floats | None = None,
-        query_key: str = "",
+        asked: Sequence[str] = (),
     ) -> tuple[Ints, Floats]:
         """Return the memory keys (m,) of the past queries within the radius of a unit vector (D,), and cosines (m,).
 
         radius: the least cosine. excluded: query keys: the memory keys of queries with the words of one are left out,
-        the anonymous ones too. corrected (D,): another unit vector; the larger cosine counts. query_key: of the query;
-        past queries about another number, version or code are left out (`are_apart`), since encoders hardly tell 5.0
-        from 5.2.
+        the anonymous ones too. corrected (D,): another unit vector; the larger cosine counts. asked: the query
+        keys of the query; past queries that are about other numbers than each of them (`are_apart`) are left out, since
+        encoders hardly tell 5.1 from 5.2.
         Memory keys are ordered by query key, not by age, so forgotten past queries do not affect the order of later
         sums.
         """
@@ -240,8 +240,10 @@ class Memory:
         if excluded:
             is_excluded = self._is_of(*excluded)
             usable = [at for at in usable if not is_excluded(names[at])]
-        if numbers := numbers_of(query_key):
-            usable = [at for at in usable if not are_apart(numbers, numbers_of(names[at]))]
+        wanted = [numbers_of(one) for one in asked]
+        if wanted and all(wanted):
+            others = {at: numbers_of(names[at]) for at in usable}
+            usable = [at for at in usable if not all(are_apart(one, others[at]) for one in wanted)]
         found = np.asarray(sorted(usable, key=names.__getitem__), np.int64)
         spans = spans[found]
         return _positions(spans), np.repeat(cosine[found], spans & (1 << COUNT_BITS) - 1)

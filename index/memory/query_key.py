@@ -3,6 +3,7 @@
 import hashlib
 import re
 import unicodedata
+from functools import lru_cache
 
 from index.characters import AFTER_WORDS, BEFORE_WORDS, INVISIBLE
 
@@ -10,7 +11,13 @@ ANONYMOUS = " "
 """The first character of an anonymous key. A query key does not begin with white space."""
 
 _INVISIBLE = re.compile(f"[{INVISIBLE}]+")
+CACHED = 65_536
+"""Query keys whose numbers are kept: a search with a number reads those of all past queries near it."""
 _DIGIT = re.compile(r"\d")
+_NUMBER = re.compile(r"\b0x[0-9a-f]+\b|[0-9]+(?:[.,][0-9]+)*")
+_WITH_THOUSANDS = re.compile("[1-9][0-9]{0,2}(?:,[0-9]{3})+|[1-9][0-9]{0,2}(?:[.][0-9]{3})+")
+_ZEROS = re.compile("(?:[.]0+)+$")
+"""The end of a version or number that says nothing: 5.0 is 5."""
 _SMALL_CAPITAL_I = re.compile("i\u0307+")
 """The small letter of İ, an i with a combining dot."""
 
@@ -44,14 +51,24 @@ def _bare(word: str) -> str:
     return word if begun.startswith("-") and begun != word else begun.rstrip(AFTER_WORDS)
 
 
+@lru_cache(CACHED)
 def numbers_of(query_key: str) -> frozenset[str]:
-    """Return the words of a query key that have a digit, without marks: numbers, versions, codes. None if anonymous.
+    """Return the numbers, versions and hexadecimal codes in a query key; none of an anonymous one.
 
-    `NX-200` and `nx200` are one, and so are 1,000 and 1000.
+    Letters around digits do not count, so that `NX-200` is `nx 200`; 1,000 is 1000, and 5.0 is 5.
     """
-    if query_key.startswith(ANONYMOUS):
+    if query_key.startswith(ANONYMOUS) or _DIGIT.search(query_key) is None:
         return frozenset()
-    return frozenset(re.sub(r"\W+", "", word) for word in query_key.split() if _DIGIT.search(word))
+    ascii_digits = _DIGIT.sub(lambda found: str(unicodedata.decimal(found[0])), query_key)
+    return frozenset(map(_number, _NUMBER.findall(ascii_digits)))
+
+
+def _number(written: str) -> str:
+    if written.startswith("0x"):
+        return written
+    if _WITH_THOUSANDS.fullmatch(written):
+        return re.sub("[.,]", "", written)
+    return _ZEROS.sub("", written.replace(",", "."))
 
 
 def are_apart(numbers: frozenset[str], others: frozenset[str]) -> bool:

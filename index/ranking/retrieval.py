@@ -238,7 +238,9 @@ def near_memory(generation: Generation, query: Query, allowed: Mask) -> tuple[In
     asked = asked_keys(generation, query)
     excluded = () if query.excluded_query is None else (query.excluded_query, *asked)
     corrected = vectors[1] if len(vectors) > 1 else None
-    near, cosine = memory.near(vectors[0], MEMORY_RADIUS, excluded, corrected, query.query_key)
+    unfinished = read_query(generation, query).unfinished  # an unfinished number is another one
+    about = () if unfinished else (as_query_key(query.text), *asked[1:])
+    near, cosine = memory.near(vectors[0], MEMORY_RADIUS, excluded, corrected, about)
     confirmed, usable = _usable(generation, memory.rows[near], allowed)
     near = near[usable]
     return near, cosine[usable], memory.of_query(near, *asked), confirmed[usable]

@@ -8,6 +8,7 @@ from index.words.analyzers import analyzer_for
 from index.words.query_words import Field
 from index.words.question_words import QuestionWords
 from index.words.tokens import spaced
+from index.words.word import Word
 
 CACHED_TERMS = 65_536
 """Words of synonyms and of queries whose terms are cached: each change of an entry reads all entries."""
@@ -38,6 +39,15 @@ class ReadingOptions:
     synonyms: "Synonyms | None" = None
     compounds: bool = False
     """Whether compounds are split, and words found in compounds (`index.words.compounds`)."""
+
+    def kept_in_question(self, text: str, words: Sequence[Word]) -> set[int]:
+        """Return the positions of the words of a query that stay in a question: an unfinished last word, and words with
+        synonyms."""
+        kept = {len(words) - 1} if self.prefix and words[-1].token.end == len(text) else set()
+        if self.synonyms is not None:
+            for first, end, _ in self.synonyms.of([word.folded for word in words]):
+                kept.update(range(first, end))
+        return kept
 
 
 class Synonyms:

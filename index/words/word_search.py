@@ -14,10 +14,12 @@ import numpy as np
 import tantivy
 from numpy.typing import NDArray
 
+from index.characters import APOSTROPHES
 from index.records import Floats, Ints
 from index.words.alternatives import Alternatives, alternatives, split_compounds
 from index.words.postings import Factors, Postings
 from index.words.query_words import Alternative, Field, Phrase, QueryWords, Source, Words, number_words
+from index.words.question_words import without_question_words
 from index.words.reading_options import EXACTLY, ReadingOptions
 from index.words.slots import OTHER_COMPLETIONS, Slot, scores_of_recent, slots_of
 from index.words.spaces import Spaces, with_spaces
@@ -34,7 +36,6 @@ IdOrder = Callable[[Ints], NDArray[np.bytes_]]
 """Returns bytes (n,) that sort as the ids of the documents with these rows (n,) do."""
 TIES, LEAST_TIES = 16, 8
 """A search for k documents collects k / TIES more, at least LEAST_TIES: mostly all that tie with the last."""
-APOSTROPHES = "'\u2019"
 MOST_SEEN = 50_000_000
 """Words of documents that are kept for all readers together, unless one reader sees more."""
 NOTHING = (np.empty(0, np.int64), np.empty(0, np.float32))
@@ -77,10 +78,11 @@ def read(text: str, options: ReadingOptions, vocabulary: Vocabulary) -> Reading:
     terms = vocabulary.stems(spaced(text))
     words = _words(text, terms, vocabulary)
     words = [word for word in words if not _is_possessive(text, word)] or words
+    if words and options.question_words is not None:
+        kept = options.kept_in_question(text, words)
+        words = without_question_words(text, words, kept, options.question_words)
     if words and options.stop_words:
         words = [word for word in words if word.folded not in options.stop_words] or words
-    if words and options.question_words is not None:
-        words = options.question_words.removed_from(words)
     if words and options.compounds:
         words = split_compounds(text, words, options, vocabulary)
     spaces = with_spaces(text, words, options, vocabulary) if options.typos else Spaces(words)

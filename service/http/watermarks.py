@@ -75,8 +75,7 @@ class Watermarks:
             await self._app(scope, receive, send)
             return
         wanted = [value for name, value in scope["headers"] if name == HEADER]
-        problem = await _problem(states, name, b",".join(wanted).decode("latin-1")) if wanted else None
-        if problem is not None:
+        if wanted and (problem := await problem_of_several(states, [name], b",".join(wanted).decode("latin-1"))):
             await answer(problem, scope)(scope, receive, send)
             return
 
@@ -86,24 +85,6 @@ class Watermarks:
             await send(message)
 
         await self._app(scope, receive, sent)
-
-
-async def _problem(states: States, name: str, wanted: str) -> Problem | None:
-    """Return why a request about a collection is not answered, after a wait; None if its state is reached.
-
-    A process that follows another may not know yet that an alias has moved to a collection of the watermarks.
-    """
-    state = states.state_of(name)
-    if state is not None and states.follows and state[0] != name:
-        named = {one.strip().partition(":")[0] for one in wanted.split(",")}
-
-        def has_moved() -> bool:
-            now = states.state_of(name)
-            return now is None or now[0] in named
-
-        if not has_moved() and not await WAITS.until(has_moved, WAIT_SECONDS):
-            return _not_reached()
-    return await problem_of_several(states, [name], wanted)
 
 
 async def problem_of_several(states: States, names: Iterable[str], wanted: str) -> Problem | None:
@@ -151,9 +132,5 @@ async def _unreached(states: States, name: str, epoch: int, number: int) -> Prob
     if state is None or state[1] != epoch:
         detail = "the watermark is of another epoch: what it stood for may be gone; go on without it"
         return Problem(409, "other_epoch", detail)
-    return _not_reached()
-
-
-def _not_reached() -> Problem:
     detail = "this process has not reached the watermark yet"
     return Problem(503, "watermark_not_reached", detail, headers={"Retry-After": "1"})

@@ -58,6 +58,12 @@ def test_a_first_letter_ranks_by_words_alone(shop: CollectionClient, encoder: Re
     assert encoder.queries == set()
 
 
+def forget(shop: CollectionClient, encoder: RecordingEncoder) -> None:
+    """Forget the texts that were encoded, and their vectors."""
+    runtime_of(shop.client).forget_queries()
+    encoder.queries.clear()
+
+
 def test_vectors_alone_encode_the_likeliest_completion(shop: CollectionClient, encoder: RecordingEncoder) -> None:
     assert typed(shop, "s", mode="dense")["hits"]
     (likeliest,) = encoder.queries
@@ -75,7 +81,7 @@ def test_a_correction_beside_an_unfinished_word_is_compared_with_past_queries_as
     shop: CollectionClient, encoder: RecordingEncoder
 ) -> None:
     shop.judge("steel", "soup", 2)
-    encoder.queries.clear()
+    forget(shop, encoder)
     for q in ("stele s", "stele sa", "stele soa"):
         typed(shop, q)
     assert encoder.queries == {"steel", "steel soap"}
@@ -120,7 +126,7 @@ def test_rules_by_meaning_apply_to_a_search_by_words(shop: CollectionClient, enc
 def test_a_known_last_word_remembers_what_was_said_of_it(shop: CollectionClient, encoder: RecordingEncoder) -> None:
     shop.add({"id": "s", "text": "the letter s"})
     shop.judge("s", "soup", 2)
-    encoder.queries.clear()
+    forget(shop, encoder)
     found = {hit["id"]: hit["explain"]["parts"] for hit in typed(shop, "s", explain=True, limit=50)["hits"]}
     assert found["soup"]["memory"] > 0
     assert found["s"]["passage"] == 0, "s is the beginning of twenty other words: it counts by words alone"

@@ -22,7 +22,7 @@ class EndlessExport:
         self.goes_on, self.begun, self.closed = threading.Event(), threading.Event(), threading.Event()
         self.generators: list[Generator[bytes, None, None]] = []
 
-    def __call__(self, _runtime: object) -> Generator[bytes, None, None]:
+    def __call__(self, _runtime: object, _names: object) -> Generator[bytes, None, None]:
         self.generators.append(self._parts())
         return self.generators[-1]
 

@@ -164,7 +164,7 @@ def test_lists_of_front_matter_have_their_texts_as_they_are_written() -> None:
     assert found == {
         "versions": ["4.8", "5.0", "007"],
         "days": ["2026-11-29", None],
-        "flags": ["true", "no"],
+        "flags": [True, "no"],
         "nested": [[1.0], 2.0],
     }
 
@@ -178,6 +178,14 @@ def test_a_row_of_a_table_is_a_line() -> None:
     rows = "".join(f"<tr>{''.join(f'<td> {cell} </td>' for cell in row.split())}</tr>" for row in PORTS.split("\n\n"))
     page = f"<h1>Ports</h1><table><thead></thead><tbody>{rows}</tbody></table><p>end</p>"
     assert extract(SourceFormat.HTML, page.encode()) == TextFile(f"{PORTS}\n\nend", "Ports")
+
+
+def test_cells_keep_their_columns_and_are_single_lines() -> None:
+    cells = "<tr><td><p>1</p><p>one</p></td><td></td><td>3<br>three</td></tr>"
+    long = f"<tr><td><p>{'a ' * 300}</p><p>b</p></td></tr>"
+    found = extract(SourceFormat.HTML, f"<table>{cells}{long}</table>".encode()).text.split("\n\n")
+    assert found == ["1 one\t\t3 three", " ".join(["a"] * 300), "b"]
+    assert extract(SourceFormat.MD, b"|a|b|c|\n|-|-|-|\n|1||3|").text == "a\tb\tc\n\n1\t\t3"
 
 
 def test_preformatted_text_keeps_its_white_space() -> None:

@@ -112,25 +112,6 @@ class Following:
         return name, 1, 7
 
 
-def test_a_process_that_follows_waits_until_an_alias_has_moved(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The writer moved the alias, and its answer had the watermark of the collection that it points at now."""
-    monkeypatch.setattr(watermarks, "WAIT_SECONDS", 0.05)
-    known = iter(["old"] * 3)
-
-    class Stale(Following):
-        def state_of(self, name: str) -> tuple[str, int, int] | None:
-            return (next(known, "new"), 1, 7) if name == "live" else super().state_of(name)
-
-    def asked(name: str, wanted: str) -> Any:
-        return asyncio.run(watermarks._problem(Stale(), name, wanted))
-
-    assert asked("live", "new:1:7") is None
-    assert next(known, "read") == "read", "it has waited"
-    assert asked("live", "old:1:7").code == "watermark_not_reached", "it points at `new`"
-    assert asked("live", "old:1:7, new:1:7") is None
-    assert asked("mine", "old:1:9") is None, "of another collection"
-
-
 def refused(count: int) -> list[Any]:
     """Return the problems of so many requests at the same time, in a process in which all threads are occupied."""
 

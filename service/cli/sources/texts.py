@@ -90,7 +90,7 @@ def markdown(content: bytes) -> TextFile:
 
 def _row(cells: Sequence[str]) -> str:
     """Return a row of a table: its cells with tabs between them, so that a passage or an answer has them together."""
-    return "\t".join(filter(None, (" ".join(cell.split()) for cell in cells)))
+    return "\t".join(" ".join(cell.split()) for cell in cells).strip("\t")
 
 
 def _without_title(text: str, title: str | None) -> str:
@@ -118,7 +118,9 @@ UNSEEN = "script,style,noscript,template,svg,iframe,form,button,nav,aside,dialog
 FRAME = "header,footer"
 """Elements around the content, unless they are inside of it."""
 CELL_END, BLOCK_END, LINE_END = "\x1d", "\x1e", "\x1f"
-KEPT = str.maketrans({" ": "\ue000", "\t": "\ue001"})
+LONGEST_CELL = 500
+"""Characters of a cell whose paragraphs and line breaks are joined to one line."""
+KEPT = str.maketrans({" ": "\ufdd2", "\u00a0": "\ufdd2", "\t": "\ufdd3"})
 """White space of preformatted text -> what stands for it while other white space is joined."""
 
 
@@ -164,14 +166,18 @@ def _visible_text(root: Any, unseen: str) -> str:
     for node in root.css("br"):
         node.insert_before(LINE_END)
     for node in root.css("td,th"):
-        node.insert_after(CELL_END)
+        text = " ".join(node.text(separator=" ").split())
+        if len(text) > LONGEST_CELL or node.css_first("table,pre") is not None:
+            node.insert_after(CELL_END)  # a table that lays out a page has its paragraphs
+        else:
+            node.replace_with(text + CELL_END)
     for node in root.css(BLOCKS):
         node.insert_before(BLOCK_END)
         node.insert_after(BLOCK_END)
     parts = re.split(f"(?:{BLOCK_END}\\s*)+", root.text())
     lines = ([_row(re.split(CELL_END, line)) for line in re.split(LINE_END, part)] for part in parts)
     text = "\n\n".join(filter(None, ("\n".join(part).strip("\n") for part in lines)))
-    return text.translate({ord(stand_in): ord(white) for white, stand_in in (" \ue000", "\t\ue001")})
+    return text.translate({ord(stand_in): ord(white) for white, stand_in in (" \ufdd2", "\t\ufdd3")})
 
 
 def _markup_text(markup: str) -> str:

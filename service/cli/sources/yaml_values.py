@@ -8,6 +8,7 @@ and a number beyond the range of floats. Dates are dates, as in YAML 1.1.
 
 import math
 import re
+from datetime import date
 from typing import Any, ClassVar
 
 import yaml
@@ -73,10 +74,12 @@ for _tag in ("timestamp", "int", "float"):
 
 
 def _texts(values: Any, node: Any) -> Any:
-    """Return the texts of a list of scalars as they are written; nulls, and other lists, as they are."""
+    """Return a list of scalars with the texts of numbers and dates as they are written; other lists as they are."""
     if not all(isinstance(one, yaml.ScalarNode) for one in node.value):
         return values
-    return [None if value is None else one.value for value, one in zip(values, node.value, strict=True)]
+    typed = (int, float, date)
+    pairs = zip(values, node.value, strict=True)
+    return [one.value if isinstance(value, typed) and not isinstance(value, bool) else value for value, one in pairs]
 
 
 def read_mapping(content: str) -> tuple[dict[str, Any], dict[str, str]] | None:

@@ -3,10 +3,18 @@
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from index.evaluation.significance import Comparison
-from index.learning.click_likelihood import CLICKS, clicked_pairs, compare_clicks, heavy_clients
+from index.learning.click_likelihood import (
+    CLICKS,
+    Clicked,
+    clicked_pairs,
+    compare_clicks,
+    heavy_clients,
+    shares_of_clients,
+)
 from index.learning.click_model import estimate_clicks
 from index.learning.clicked_ranks import RANKS
 from index.learning.config import Recipe
@@ -134,11 +142,19 @@ def test_the_clicks_of_one_client_do_not_decide(tmp_path: Path) -> None:
 
 
 def test_clients_without_a_name_are_left_out_together_where_they_have_at_most_half_of_the_clicks() -> None:
-    assert heavy_clients({UNKNOWN: 5, 1: 3, 2: 2}) == [UNKNOWN, 1, 2]
-    assert heavy_clients({UNKNOWN: 6, 1: 3, 2: 2}) == [1, 2]
-    assert heavy_clients({UNKNOWN: 6}) == heavy_clients({1: 6}) == heavy_clients({}) == []
-    assert heavy_clients(dict.fromkeys(range(1, 201), 1)) == [], "each has less than a hundredth"
-    assert heavy_clients(dict.fromkeys(range(1, 31), 1)) == list(range(1, 11))
+    assert heavy_clients({UNKNOWN: 0.5, 1: 0.3, 2: 0.2}) == [UNKNOWN, 1, 2]
+    assert heavy_clients({UNKNOWN: 0.6, 1: 0.1, 2: 0.3}) == [2, 1]
+    assert heavy_clients({UNKNOWN: 1.0}) == heavy_clients({1: 1.0}) == heavy_clients({}) == []
+    assert heavy_clients(dict.fromkeys(range(1, 201), 1 / 200)) == [], "each has less than a hundredth"
+    assert heavy_clients(dict.fromkeys(range(1, 31), 1 / 30)) == list(range(1, 11))
+
+
+def test_a_client_is_heavy_by_its_queries_and_not_by_its_clicks() -> None:
+    popular = Clicked(np.zeros(2), np.zeros(2), np.asarray([90.0, 10.0]), np.ones(2), clients=[{1: 90}, {2: 10}])
+    rare = Clicked(np.zeros(2), np.zeros(2), np.asarray([0.0, 1.0]), np.ones(2), clients=[{}, {3: 1}])
+    shares = shares_of_clients({"popular": popular} | {str(n): rare for n in range(3)})
+    assert shares == pytest.approx({1: 0.9 / 4, 2: 0.1 / 4, 3: 0.75})
+    assert heavy_clients(shares) == [3, 1, 2]
 
 
 @pytest.mark.parametrize("others", [1, 2, 5])

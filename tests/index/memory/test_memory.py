@@ -128,15 +128,16 @@ def test_cosines_have_the_same_bits_alone_and_among_other_queries() -> None:
 
 
 def test_past_queries_about_another_number_are_not_near() -> None:
-    texts = ("drive 5.0", "drive 5.2", "drive", "drive 5.2 on windows 11", "5,2 drive", anonymous_key("drive 5.0"))
+    texts = ("drive 5.1", "drive 5.2", "drive", "drive 5.2 on windows 11", "5,2 drive", anonymous_key("drive 5.1"))
     memory = Memory.of([key(text, row) for row, text in enumerate(texts)], 3)
 
-    def near(query_key: str) -> set[str]:
-        positions, _ = memory.near(X, 0.5, query_key=query_key)
+    def near(*asked: str) -> set[str]:
+        positions, _ = memory.near(X, 0.5, asked=asked)
         return {memory.query_key_of(at) for at in positions.tolist()}
 
     every = set(texts)
-    assert near("drive 5.2") == every - {"drive 5.0"}
-    assert near("drive 5.0") == every - {"drive 5.2", "drive 5.2 on windows 11", "5,2 drive"}
-    assert near("drive") == near("") == every
-    assert near("drive 5.0 or 5.2") == every - {"drive 5.2 on windows 11"}
+    assert near("drive 5.2") == every - {"drive 5.1"}
+    assert near("drive 5.1") == every - {"drive 5.2", "drive 5.2 on windows 11", "5,2 drive"}
+    assert near("drive") == near() == every
+    assert near("drive 5.1 or 5.2") == every - {"drive 5.2 on windows 11"}
+    assert near("drive 9", "drive 5.1") == near("drive 5.1"), "a corrected query is about its numbers too"

@@ -75,10 +75,26 @@ def test_a_bare_key_is_made_in_time_linear_in_the_punctuation() -> None:
     assert bare_key(f"a{marks}b {marks}c{marks}") == f"a{marks}b {marks}c"
 
 
-def test_numbers_versions_and_codes_are_compared_without_marks() -> None:
-    assert numbers_of("nx-200 pro, 1,000 sheets of a4?") == {"nx200", "1000", "a4"}
-    assert numbers_of("error 0x80070005") == {"0x80070005"}
-    assert numbers_of("no number") == numbers_of(anonymous_key("drive 5.0")) == frozenset()
-    assert are_apart(frozenset({"52"}), frozenset({"50"}))
-    assert not are_apart(frozenset({"52"}), frozenset({"52", "11"}))
-    assert not are_apart(frozenset(), frozenset({"52"}))
+@pytest.mark.parametrize(
+    ("text", "numbers"),
+    [
+        ("nx-200 pro, 1,000 sheets of a4?", "200 1000 4"),
+        ("nx 200 with 10.000 mah", "200 10000"),
+        ("iphone15のケース 16gb", "15 16"),
+        ("error 0x8007001f", "0x8007001f"),
+        ("v5.0 or 5.2.1, not 50", "5 5.2.1 50"),
+        ("3,5 mm 10x15", "3.5 10 15"),
+        ("1.10 and 11.0", "1.10 11"),
+        ("١٢ inch", "12"),
+        ("no number", ""),
+    ],
+)
+def test_numbers_are_compared_without_letters_and_separators(text: str, numbers: str) -> None:
+    assert numbers_of(as_query_key(text)) == set(numbers.split())
+    assert numbers_of(anonymous_key(text)) == set()
+
+
+def test_queries_are_apart_if_each_has_a_number_that_the_other_lacks() -> None:
+    assert are_apart(frozenset({"5.2"}), frozenset({"5.1"}))
+    assert not are_apart(frozenset({"5.2"}), frozenset({"5.2", "11"}))
+    assert not are_apart(frozenset(), frozenset({"5.2"}))

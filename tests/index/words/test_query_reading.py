@@ -165,13 +165,18 @@ def test_stop_words_are_left_out_unless_there_are_no_others(words: WordSearcher)
         ("english", "how can you please copy the folder", "copy the folder"),
         ("english", "what does the folder contain", "the folder contain"),
         ("english", "copy my folder", "copy my folder"),
-        ("english", "will my folder open", "folder open"),
+        ("english", "will my folder open", "will my folder open"),
         ("english", "can opener with handle", "can opener with handle"),
         ("english", "trash can with lid", "trash can with lid"),
         ("english", "what is love", "is love"),
         ("english", "the who", "the who"),
         ("english", "who are you", "who are you"),
         ("english", "how do i", "how do i"),
+        ("english", "how do I find my can opener", "find can opener"),
+        ("english", "which us states tax", "us states tax"),
+        ("english", "why can't I open the folder", "open the folder"),
+        ("english", "I'm looking how to copy it", "looking to copy it"),
+        ("german", "Können Sie mir meinen Ordner kopieren", "ordner kopieren"),
         ("german", "Wie kann ich meinen Ordner kopieren?", "ordner kopieren"),
         ("german", "Ordner kopieren können", "ordner kopieren konnen"),
         ("german", "möchte ich den Ordner kopieren", "den ordner kopieren"),
@@ -182,6 +187,20 @@ def test_the_words_of_a_question_are_left_out(words: WordSearcher, language: str
     reading = words.read(text, options)
     assert reading.terms == words.read(left, EXACTLY).terms
     assert reading.encoded == text
+
+
+def test_words_with_synonyms_an_unfinished_word_and_stop_words_are_read_as_without_questions(
+    words: WordSearcher,
+) -> None:
+    options = ReadingOptions(question_words=QUESTION_WORDS["english"])
+    synonyms = replace(options, synonyms=Synonyms({"how to": ["tutorial"]}))
+    assert words.read("how to copy my folder", synonyms).terms[0] == words.read("how", EXACTLY).terms[0]
+    unfinished = words.read("how do i copy folder my do", replace(options, prefix=True))
+    assert [term for term, _ in unfinished.terms][:2] == [term for term, _ in words.read("copy folder", EXACTLY).terms]
+    assert unfinished.unfinished
+    assert unfinished.terms[2][0] == "do", "it may become a longer word"
+    stopped = replace(options, stop_words=frozenset({"how", "i"}))
+    assert words.read("how do i copy my folder", stopped).terms == words.read("copy folder", EXACTLY).terms
 
 
 def test_synonyms_find_documents_with_the_other_word(words: WordSearcher) -> None:
