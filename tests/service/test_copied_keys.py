@@ -39,7 +39,7 @@ def test_events_count_for_documents_that_a_search_showed(client: TestClient, key
     assert good(client.post(f"{DEFAULT}/events", json=sent, headers=key))["accepted"] == 3
     with runtime_of(client).database.read() as connection:
         stored = connection.exec_driver_sql(
-            "SELECT query_text, grade IS NULL FROM events WHERE query_text LIKE 'a % visit' ORDER BY id"
+            "SELECT query_text, grade IS NULL FROM events WHERE query_text LIKE 'a %% visit' ORDER BY id"
         ).all()
     assert [(text, bool(without)) for text, without in stored] == [
         ("a second visit", True),

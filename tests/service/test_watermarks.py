@@ -13,7 +13,7 @@ from fastapi.testclient import TestClient
 
 from service.http import watermarks
 from tests.service.authorised import Keys
-from tests.service.client import DEADLINE_SECONDS, create, good, opened, problem
+from tests.service.client import DEADLINE_SECONDS, create, good, opened, problem, runtime_of
 
 HEADER = "x-softseek-watermark"
 PAGE = "https://shop.example"
@@ -26,6 +26,11 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
         create(client, "other").add({"id": "b", "text": "another document"})
         good(client.put("/v1/aliases/public", json={"collection": "other"}))
         yield client
+
+
+def epoch_of(client: TestClient) -> int:
+    """Return the epoch of the watermarks: 0 with SQLite."""
+    return runtime_of(client).epoch
 
 
 @pytest.fixture(scope="module")
@@ -49,16 +54,16 @@ def test_no_answer_tells_of_a_collection_that_the_key_does_not_cover(
 def test_an_error_of_a_collection_has_its_watermark(client: TestClient, keys: Keys) -> None:
     key = keys.headers("search", collections=["mine"])
     answer = client.get("/v1/collections/mine/documents/unknown", headers=key)
-    assert (answer.status_code, answer.headers[HEADER]) == (404, "mine:0:1")
+    assert (answer.status_code, answer.headers[HEADER]) == (404, f"mine:{epoch_of(client)}:1")
 
 
 def test_a_page_of_a_key_may_send_and_read_a_watermark(client: TestClient, keys: Keys) -> None:
     key = keys.headers("search", collections=["mine"], origins=[PAGE])
-    path = "/v1/collections/mine/search"
+    path, mine = "/v1/collections/mine/search", f"mine:{epoch_of(client)}:1"
     preflight = client.options(path, headers={"Origin": PAGE, "Access-Control-Request-Method": "POST"})
     assert HEADER in preflight.headers["access-control-allow-headers"].lower().split(", ")
-    answer = client.post(path, json={"q": "document"}, headers={**key, "Origin": PAGE, HEADER: "mine:0:1"})
-    assert (answer.status_code, answer.headers[HEADER]) == (200, "mine:0:1")
+    answer = client.post(path, json={"q": "document"}, headers={**key, "Origin": PAGE, HEADER: mine})
+    assert (answer.status_code, answer.headers[HEADER]) == (200, mine)
     assert HEADER in answer.headers["access-control-expose-headers"].lower().split(", ")
 
 
@@ -70,13 +75,14 @@ def test_writes_whose_address_names_no_collection_have_a_watermark(tmp_path: Pat
                 made.add({"id": str(number), "text": "a document"})
         pointed = client.put("/v1/aliases/live", json={"collection": "green"})
         again = client.put("/v1/aliases/other", json={"collection": "live"})
-        assert (pointed.headers[HEADER], again.headers[HEADER]) == ("green:0:1", "green:0:1")
-        assert client.delete("/v1/aliases/live").headers[HEADER] == "green:0:1"
+        epoch = epoch_of(client)
+        assert pointed.headers[HEADER] == again.headers[HEADER] == f"green:{epoch}:1"
+        assert client.delete("/v1/aliases/live").headers[HEADER] == f"green:{epoch}:1"
         assert HEADER not in client.delete("/v1/aliases/live").headers
         swap = client.post("/v1/collections/swap", json={"a": "green", "b": "blue"})
-        assert swap.headers[HEADER] == "green:0:2, blue:0:1"
+        assert swap.headers[HEADER] == f"green:{epoch}:2, blue:{epoch}:1"
         erasure = client.post("/v1/erasures", json={"client": "ada", "collection": "blue"})
-        assert erasure.headers[HEADER] == "blue:0:1"
+        assert erasure.headers[HEADER] == f"blue:{epoch}:1"
         assert HEADER not in client.post("/v1/erasures", json={"client": "ada"}).headers
         assert HEADER not in client.delete("/v1/collections/blue").headers
 
@@ -88,13 +94,16 @@ def test_a_client_may_send_what_the_last_answer_had(tmp_path: Path) -> None:
             create(client, name).add({"id": name, "text": "a document"})
         searches = [{"collection": name, "q": "document"} for name in ("green", "blue")]
         both = client.post("/v1/multi-search", json={"searches": searches}).headers[HEADER]
-        assert both == "green:0:1, blue:0:1"
+        epoch = epoch_of(client)
+        assert both == f"green:{epoch}:1, blue:{epoch}:1"
         good(client.put("/v1/aliases/live", json={"collection": "blue"}))
-        for wanted in (both, "green:0:1", "green:0:999", "green:7:1, blue:0:1"):
+        for wanted in (both, f"green:{epoch}:1", f"green:{epoch}:999", f"green:7:1, blue:{epoch}:1"):
             for method, end, body in (("POST", "search", {"q": "a"}), ("PUT", "documents/x", {"text": "a document"})):
                 answer = client.request(method, f"/v1/collections/live/{end}", json=body, headers={HEADER: wanted})
                 assert answer.is_success, answer.text
-        beyond = client.post("/v1/collections/live/search", json={"q": "a"}, headers={HEADER: "green:0:1, blue:0:999"})
+        beyond = client.post(
+            "/v1/collections/live/search", json={"q": "a"}, headers={HEADER: f"green:{epoch}:1, blue:{epoch}:999"}
+        )
         problem(beyond, 503, "watermark_not_reached")
         for wrong in ("green", "green:0:1;blue:0:1", "green:0:1,", "\u00fc:0:1"):
             answer = client.post(
