@@ -187,7 +187,7 @@ def hash_of(query_key: str) -> int:
 
 
 def fold_of(query_key: str) -> int:
-    """Return the fold in [0, FOLDS) of a query key: that of its words, so that no spelling of them tells of another."""
+    """Return the fold in [0, FOLDS) of a query key. All spellings of its words have the same fold."""
     return hash_of(bare_key(query_key)) % FOLDS
 
 

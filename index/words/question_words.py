@@ -1,7 +1,7 @@
 """The words with which people ask: they say what kind of answer is wanted, and not what it is about.
 
 In a collection of short titles `how` and `my` are rare, so that a document that shares `how do I … my` with a question
-has more evidence by words than the one that answers it. The encoder reads the whole question.
+has more evidence by words than the document that answers it. The encoder reads the whole question.
 """
 
 from collections.abc import Collection, Sequence

@@ -2,7 +2,7 @@
 
 from codecs import BOM_UTF8
 from collections.abc import Iterable, Mapping, Sequence, Set
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import orjson
@@ -72,14 +72,6 @@ def take_body(runtime: Runtime, state: CollectionState, body: bytes, caller: Cal
     return take_events(runtime, state, read_events(body), caller)
 
 
-class Accepted(NamedTuple):
-    """An event that is stored, the text of its query, and whether it is learned from."""
-
-    event: EventIn
-    text: str
-    is_counted: bool
-
-
 class _SearchesChanged(Exception):
     """A search that events name was erased or logged while they were encoded."""
 
@@ -118,7 +110,7 @@ def _taken(
         waiting = repository.waiting_documents(connection, state.id, missing, caller.condition)
         events = [(index, _joined(event, queries, caller)) for index, event in events]
         positions = repository.shown_positions(connection, state.id, [event for _, event in events])
-    accepted: list[Accepted] = []
+    accepted: list[EventRow] = []
     for index, event in events:
         refusal = _foreign(event, queries, caller) or _refusal(event, queries, rows, waiting)
         if refusal:
@@ -126,7 +118,9 @@ def _taken(
         else:
             logged = queries.get(event.query_id or "")
             text = (logged and logged.text) or event.user_query or ""
-            accepted.append(Accepted(event, text, _is_counted(event, positions, caller)))
+            position = positions.get((event.query_id or "", event.document_id or ""), event.position)
+            is_counted = _is_counted(event, positions, caller)
+            accepted.append(EventRow(event, text, position, is_counted, caller.is_browser))
     counted = [one for one in accepted if one.is_counted]
     remembered = [one.text for one in counted if one.event.grade and one.event.document_id]
     vectors = _vectors(runtime, state, remembered, caller)
@@ -135,7 +129,7 @@ def _taken(
             require_collection(connection, state.id)
             if any(named) and repository.logged_queries(connection, state.id, named, caller.filter) != queries:
                 raise _SearchesChanged
-            added = _store_events(connection, state, accepted, vectors, positions, caller)
+            added = _store_events(connection, state, accepted, vectors)
             watermark = bump_watermark(connection, state.id, documents=False) if added else 0
             note_answer(202, _outcome(len(accepted), rejected))
         if added:
@@ -289,37 +283,19 @@ def _vectors(
 
 
 def _store_events(
-    connection: Connection,
-    state: CollectionState,
-    events: list[Accepted],
-    vectors: dict[str, Floats],
-    positions: Mapping[tuple[str, str], int],
-    caller: Caller,
+    connection: Connection, state: CollectionState, events: list[EventRow], vectors: dict[str, Floats]
 ) -> list[int]:
     """Store events with their query texts, and make memory from the graded events; return the ids of the new keys.
 
-    positions: query id and document id -> position in the logged list. It replaces the position that the client
-    reports, which some clients count from 0 or by page. An event whose document was deleted since the check is stored
-    without memory.
+    An event whose document was deleted since the check is stored without memory.
     """
     rows = repository.document_rows(connection, state.id, [one.event.document_id for one in events])
-    stored = [
-        EventRow(
-            event,
-            text,
-            positions.get((event.query_id or "", event.document_id or ""), event.position),
-            is_counted,
-            caller.is_browser,
-        )
-        for event, text, is_counted in events
-    ]
     memory = []
-    event_ids = repository.insert_events(connection, state.id, stored)
-    for event_id, (event, text, is_counted) in zip(event_ids, events, strict=True):
-        row = rows.get(event.document_id or "")
-        if is_counted and event.grade and row is not None:
-            weight = weight_of(event.grade)
-            memory.append(MemoryRow(row, as_query_key(text), vectors[text], weight, event_id=event_id))
+    for event_id, one in zip(repository.insert_events(connection, state.id, events), events, strict=True):
+        row = rows.get(one.event.document_id or "")
+        if one.is_counted and one.event.grade and row is not None:
+            weight = weight_of(one.event.grade)
+            memory.append(MemoryRow(row, as_query_key(one.text), vectors[one.text], weight, event_id=event_id))
     return repository.insert_memory(connection, state.id, memory)
 
 

@@ -109,8 +109,9 @@ def shown_positions(
 class EventRow:
     """An event to store, with its query text and the 1-based position of its document.
 
-    is_counted: whether the event has its grade, and is learned from. from_browser: whether a key made for browsers sent
-    it.
+    The position in the logged list replaces the one that the client reports, which some clients count from 0 or by
+    page. is_counted: whether the event has its grade, and is learned from. from_browser: whether a key made for
+    browsers sent it.
     """
 
     event: EventIn

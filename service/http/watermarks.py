@@ -75,7 +75,7 @@ class Watermarks:
             await self._app(scope, receive, send)
             return
         wanted = [value for name, value in scope["headers"] if name == HEADER]
-        if wanted and (problem := await problem_of_several(states, [name], b",".join(wanted).decode("latin-1"))):
+        if wanted and (problem := await unreached_state(states, [name], b",".join(wanted).decode("latin-1"))):
             await answer(problem, scope)(scope, receive, send)
             return
 
@@ -87,7 +87,7 @@ class Watermarks:
         await self._app(scope, receive, sent)
 
 
-async def problem_of_several(states: States, names: Iterable[str], wanted: str) -> Problem | None:
+async def unreached_state(states: States, names: Iterable[str], wanted: str) -> Problem | None:
     """Return why a request about some collections is not answered, after a wait; None if all states are reached.
 
     names: of the collections that the caller may search. wanted: watermarks, separated by commas. Those of other

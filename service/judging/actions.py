@@ -56,7 +56,7 @@ def judging(runtime: Runtime, state: CollectionState, limit: int) -> dict[str, A
         judged = repository.judged_documents(connection, state.id, [one.query_key for one in asked])
     models: tuple[Model, ...] = ("champion",) if challenger is None else ("champion", challenger)
     complete = min(FIRST, state.generation.count)
-    words = {bare_key(one.query_key): one for one in reversed(asked)}  # of several spellings, that of most clients
+    words = {bare_key(one.query_key): one for one in reversed(asked)}  # of several spellings, the one with most clients
     asked = [one for one in asked if words[bare_key(one.query_key)] is one]
     asked.sort(key=lambda one: len(judged[bare_key(one.query_key)]) >= complete)  # stable: then by clients
     found = []

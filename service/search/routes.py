@@ -20,7 +20,7 @@ from service.http.presence import result_for
 from service.http.problems import Problem, problem_of
 from service.http.requests import Strict
 from service.http.routers import new_router
-from service.http.watermarks import problem_of_several, watermark_headers
+from service.http.watermarks import unreached_state, watermark_headers
 from service.runtime.dependency import Searching
 from service.runtime.search_runtime import SearchRuntime
 from service.search import cached_results, logged
@@ -124,7 +124,7 @@ async def multi_search(runtime: Searching, asking: Asking, searches: MultiSearch
     _charge(asking, *searches.searches)
     names = [one.collection for one in searches.searches if runtime.covers(asking.caller, one.collection)]
     wanted = ",".join(http.headers.getlist(WATERMARK))
-    if wanted and (problem := await problem_of_several(runtime, names, wanted)):
+    if wanted and (problem := await unreached_state(runtime, names, wanted)):
         raise problem
     results = [await _result(runtime, asking.caller, one, http.scope) for one in searches.searches]
     headers = dict(LOGGED) if any(one.log for one in searches.searches) else {}

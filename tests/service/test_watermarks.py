@@ -131,7 +131,7 @@ def refused(count: int) -> list[Any]:
         occupying = asyncio.create_task(to_thread.run_sync(release.wait))
         await asyncio.sleep(0)
         try:
-            asked = (watermarks.problem_of_several(Following(), ["mine"], "mine:1:8") for _ in range(count))
+            asked = (watermarks.unreached_state(Following(), ["mine"], "mine:1:8") for _ in range(count))
             return await asyncio.wait_for(asyncio.gather(*asked), 60)
         finally:
             release.set()
@@ -170,5 +170,5 @@ def test_a_request_waits_until_the_state_is_reached(monkeypatch: pytest.MonkeyPa
             asked.append(1)
             return name, 1, 7 + len(asked) // 5
 
-    assert asyncio.run(watermarks.problem_of_several(Advancing(), ["mine"], "mine:1:8")) is None
+    assert asyncio.run(watermarks.unreached_state(Advancing(), ["mine"], "mine:1:8")) is None
     assert len(asked) >= 5

@@ -122,6 +122,7 @@ LONGEST_CELL = 500
 """Characters of a cell whose paragraphs and line breaks are joined to one line."""
 KEPT = str.maketrans({" ": "\ufdd2", "\u00a0": "\ufdd2", "\t": "\ufdd3"})
 """White space of preformatted text -> what stands for it while other white space is joined."""
+RESTORED = str.maketrans({"\ufdd2": " ", "\ufdd3": "\t"})
 
 
 def html(content: bytes) -> TextFile:
@@ -176,8 +177,7 @@ def _visible_text(root: Any, unseen: str) -> str:
         node.insert_after(BLOCK_END)
     parts = re.split(f"(?:{BLOCK_END}\\s*)+", root.text())
     lines = ([_row(re.split(CELL_END, line)) for line in re.split(LINE_END, part)] for part in parts)
-    text = "\n\n".join(filter(None, ("\n".join(part).strip("\n") for part in lines)))
-    return text.translate({ord(stand_in): ord(white) for white, stand_in in (" \ufdd2", "\t\ufdd3")})
+    return "\n\n".join(filter(None, ("\n".join(part).strip("\n") for part in lines))).translate(RESTORED)
 
 
 def _markup_text(markup: str) -> str:

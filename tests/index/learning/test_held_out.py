@@ -138,7 +138,7 @@ def test_the_clicks_of_one_client_do_not_decide(tmp_path: Path) -> None:
         assert not one.is_better(0.05)
         assert many.is_better(0.05)
         assert many.clients == 60
-        assert alone == replace(plain, clients=1), "a log of one client is that of its owner"
+        assert alone == replace(plain, clients=1), "nothing is left without the only client"
 
 
 def test_clients_without_a_name_are_left_out_together_where_they_have_at_most_half_of_the_clicks() -> None:
