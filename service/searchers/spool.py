@@ -101,7 +101,7 @@ class Spool:
         """Deliver the files, the oldest first, until one cannot be delivered."""
         files = self._files()
         for path in files[: max(0, len(files) - MOST_FILES)]:
-            count = len(orjson.loads(path.read_bytes()))
+            count = _rows_in(path)
             LOST_IMPRESSIONS.inc(count)
             log.warning("impression_lost", count=count, reason="too many wait for the primary")
             path.unlink(missing_ok=True)
@@ -113,6 +113,14 @@ class Spool:
                 return
             self._failures.succeeded()
             path.unlink(missing_ok=True)
+
+
+def _rows_in(path: Path) -> int:
+    """Return the number of impressions in a file; 0 if it cannot be read."""
+    try:
+        return len(orjson.loads(path.read_bytes()))
+    except (OSError, ValueError):
+        return 0
 
 
 def store_delivered(connection: Connection, rows: list[dict[str, Any]]) -> None:
