@@ -108,14 +108,18 @@ class Vocabulary:
         listed = self.listed_count(term)
         return self._all_postings.idf(self._frequency_in_all("words", term) if listed is None else listed)
 
+    def idf_where_seen(self, term: str) -> float:
+        """Return the BM25 idf of a term among the documents that the reader sees; of all terms that it has."""
+        return self._postings.idf(self.term_count(term))
+
     @property
     def documents(self) -> int:
         """The number of documents."""
         return self._postings.documents
 
     def term_count(self, term: str) -> int:
-        """Return the number of documents with a term of the index, a stem."""
-        listed = None if self._sees_some else self.listed_count(term)
+        """Return the number of documents with a term of the index, a stem; with all terms of one that has spaces."""
+        listed = None if self._sees_some or " " in term else self.listed_count(term)
         return self._frequency("words", term) if listed is None else listed
 
     @property

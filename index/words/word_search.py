@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from index.characters import APOSTROPHES
 from index.records import Floats, Ints
 from index.words.alternatives import Alternatives, alternatives, split_compounds
+from index.words.hyphens import shares_of_words
 from index.words.postings import Factors, Postings
 from index.words.query_words import Alternative, Field, Phrase, QueryWords, Source, Words, number_words
 from index.words.question_words import without_question_words
@@ -331,13 +332,14 @@ def _words(text: str, terms: Sequence[str], vocabulary: Vocabulary) -> list[Word
 def _reading(
     text: str, terms: Sequence[str], words: Sequence[Word], found: Alternatives, vocabulary: Vocabulary
 ) -> Reading:
-    idf = np.asarray([vocabulary.term_idf(term) for term in terms], np.float32)
+    shares = shares_of_words(text, words, vocabulary) or [1.0] * len(terms)  # `_words` may have returned none
+    idf = np.asarray([vocabulary.term_idf(term) * share for term, share in zip(terms, shares, strict=True)], np.float32)
     numbers = number_words([*terms, *(one.term for one in found.substitutes)])
     numbered = [
-        Alternative(one.position, int(number), one.idf, one.factor, one.source, one.of_phrase)
+        Alternative(one.position, int(number), one.idf * shares[one.position], one.factor, one.source, one.of_phrase)
         for one, number in zip(found.substitutes, numbers[len(terms) :], strict=True)
     ]
-    boosts = (*((term, 1.0) for term in terms), *(pair for one in found.substitutes for pair in one.searched))
+    boosts = (*zip(terms, shares, strict=True), *(pair for one in found.substitutes for pair in one.searched))
     read = _replaced(text, words, found.replaced, found.through)
     encoded = _finished(text, words, found, found.meant | found.replaced)
     remembered = _finished(text, words, found, found.replaced) if found.completed else text.rstrip()
@@ -390,6 +392,6 @@ def _by_field(
     if not uncorrected_fields or not corrected:
         return reading
     others = (pair for one in substitutes if one.source is not Source.CORRECTED for pair in one.searched)
-    everywhere = (*((term, 1.0) for term in terms), *others)
+    everywhere = (*reading.terms[: len(terms)], *others)
     words = reading.words._replace(uncorrected_fields=uncorrected_fields)
     return replace(reading, words=words, terms=everywhere, corrected_terms=corrected)
