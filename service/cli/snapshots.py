@@ -68,6 +68,8 @@ def verify(file: FileArgument, json_out: JsonOption = False) -> None:
 
         found = verify(file, advance=counted(bar, file))
     report(found, json_out, f"{file.name} is sound")
+    if not json_out and found["upgraded_state"] != found["state"]:
+        show.line(f"state {found['upgraded_state']} after this version has upgraded it from schema {found['schema']}")
 
 
 @snapshots.command("restore")

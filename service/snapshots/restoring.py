@@ -22,6 +22,7 @@ from service.storage.copying import opened_copy
 from service.storage.database import DATABASE_FILE, NEWEST_REVISION
 from service.storage.dialects import integrity
 from service.storage.owner_lock import LOCK_FILE, OwnerLock
+from service.storage.sqlite_database import SqliteDatabase
 
 UNPACKED = ".restoring"
 """Suffix of the folder beside the target."""
@@ -35,12 +36,15 @@ class NotRestorable(SearchError):
 def verify(path: Path, scratch: Path | None = None, advance: Advance = ignore) -> dict[str, Any]:
     """Return what a snapshot contains, after every check. It is unpacked into a temporary folder in `scratch`.
 
-    Raises DamagedFile if a byte differs, and NotRestorable if the disk lacks space or a newer version made the file.
+    The state hash is of the snapshot as it is; `upgraded_state` is that of a restored directory once this version has
+    upgraded its schema, which adds columns. Raises DamagedFile if a byte differs, and NotRestorable if the disk lacks
+    space or a newer version made the file.
     """
     sha256 = check_bytes(path, advance)
     with tempfile.TemporaryDirectory(prefix="softseek-", dir=scratch) as folder:
         manifest = _unpack_checked(path, Path(folder), advance)
-    return _result(manifest) | {"bytes": path.stat().st_size, "sha256": sha256}
+        upgraded = _upgraded_state(Path(folder), advance) if _is_earlier(manifest) else manifest["state"]["sha256"]
+    return _result(manifest) | {"upgraded_state": upgraded, "bytes": path.stat().st_size, "sha256": sha256}
 
 
 def restore(
@@ -105,6 +109,23 @@ def _require_known_version(manifest: dict[str, Any]) -> None:
     if manifest["format"] != FORMAT or schema > NEWEST_REVISION:
         maker = str(manifest.get("softseek", "unknown"))
         raise NotRestorable(f"a newer version of Softseek ({maker}) made the snapshot; use that version")
+
+
+def _is_earlier(manifest: dict[str, Any]) -> bool:
+    return str(manifest["schema"]) < NEWEST_REVISION
+
+
+def _upgraded_state(folder: Path, advance: Advance) -> str:
+    """Upgrade an unpacked database; return its state hash. Raises DamagedFile if it cannot be upgraded."""
+    database = SqliteDatabase(folder / DATABASE_FILE)
+    try:
+        database.migrate()
+        with database.read() as connection:
+            return state_hash(connection, lambda: advance(0)).sha256
+    except (SQLAlchemyError, LookupError, ValueError, OSError) as error:
+        raise DamagedFile("the database of the snapshot cannot be upgraded to the schema of this version") from error
+    finally:
+        database.close()
 
 
 def _require_empty(data: Path) -> None:

@@ -161,7 +161,9 @@ def test_a_snapshot_of_a_newer_version_is_refused(file: Path, tmp_path: Path, ch
         restore(newer, tmp_path / "data")
 
 
-def test_a_snapshot_of_an_earlier_schema_is_verified_restored_and_upgraded(file: Path, tmp_path: Path) -> None:
+def test_a_snapshot_of_an_earlier_schema_is_verified_restored_and_upgraded(
+    file: Path, tmp_path: Path, capsys: Any
+) -> None:
     made(tmp_path / "softseek.db", "0001")
     with opened_copy(tmp_path / "softseek.db") as connection:
         state = state_hash(connection)
@@ -170,12 +172,17 @@ def test_a_snapshot_of_an_earlier_schema_is_verified_restored_and_upgraded(file:
         writer = ArchiveWriter(target, 0)
         writer.add("softseek.db", tmp_path / "softseek.db")
         writer.finish(facts)
-    assert verify(tmp_path / "old.tar")["state"] == state.sha256
+    verified = verify(tmp_path / "old.tar")
+    assert verified["state"] == state.sha256 != verified["upgraded_state"]
+    assert command("snapshot", "verify", str(tmp_path / "old.tar")) == 0
+    assert f"state {verified['upgraded_state']} after" in capsys.readouterr().out
     restore(tmp_path / "old.tar", tmp_path / "data")
     database = SqliteDatabase(tmp_path / "data" / "softseek.db")
     database.migrate()
     with database.read() as connection:
-        assert state_hash(connection).tables["documents"] == state.tables["documents"]
+        upgraded = state_hash(connection)
+        assert upgraded.tables["documents"] == state.tables["documents"]
+        assert upgraded.sha256 == verified["upgraded_state"]
     database.close()
 
 
@@ -290,6 +297,7 @@ def command(*arguments: str) -> int:
 def test_the_command_line_verifies_and_restores(file: Path, tmp_path: Path, capsys: Any) -> None:
     assert command("snapshot", "verify", str(file), "--json") == 0
     found = json.loads(capsys.readouterr().out)
+    assert found["upgraded_state"] == found["state"]
     assert (found["documents"], found["counts"]["judgments"]) == (30, 30)
     restored = ("snapshot", "restore", str(file), "--data", str(tmp_path / "data"))
     assert command(*restored, "--json") == 0
