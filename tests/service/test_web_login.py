@@ -1,5 +1,6 @@
 """The web pages of a service with API keys: they have no data, and ask for a key."""
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -95,6 +96,46 @@ def test_a_key_without_the_log_searches(site: LockedSite, visit: Visit) -> None:
     visit.button("Log out").click()
 
 
+@needs_chromium
+def test_the_focus_goes_to_the_query_after_the_form(site: LockedSite, visit: Visit) -> None:
+    visit.page.goto(visit.url(q="git tool"))
+    log_in(visit, site.keys.admin)
+    expect(visit.page.locator("#q")).to_be_focused()
+    visit.button("Log out").click()
+
+
+@needs_chromium
+def test_a_key_without_events_opens_documents_and_is_offered_no_thumbs(site: LockedSite, visit: Visit) -> None:
+    visit.page.goto(visit.url(q="git tool 0"))
+    log_in(visit, site.keys.make("search", collections=["tools"])["key"])
+    visit.button("git tool 0").click()
+    expect(visit.page.locator(".text.whole")).to_have_count(1)
+    expect(visit.page.locator(".thumb").first).to_be_disabled()
+    expect(visit.page.locator(".thumb").first).to_have_attribute("title", re.compile("no scope “events”"))
+    expect(visit.page.locator("#error")).to_be_hidden()
+    visit.button("Log out").click()
+
+
+@needs_chromium
+def test_a_key_without_write_is_offered_the_deletion_once(site: LockedSite, visit: Visit) -> None:
+    visit.page.goto(visit.url(q="git tool 1"))
+    log_in(visit, site.keys.make("search", "events", collections=["tools"])["key"])
+    visit.page.locator(".thumb").first.click()
+    visit.button("delete all feedback on this search").click()
+    expect(visit.page.locator("#error")).to_be_visible()
+    visit.page.locator(".thumb").nth(2).click()
+    expect(visit.page.locator(".done").nth(1)).to_have_text("Stored. Search again to see the effect.")
+    visit.button("Log out").click()
+
+
+@needs_chromium
+def test_a_key_of_one_collection_opens_it(site: LockedSite, visit: Visit) -> None:
+    visit.page.goto(f"{visit.address}/")
+    log_in(visit, site.keys.make("search", "write", collections=["tools"])["key"])
+    expect(visit.page).to_have_url(re.compile("c=tools"))
+    visit.button("Log out").click()
+
+
 def store_canceled_run(client: TestClient) -> None:
     """Store a training run that was canceled at once."""
     runtime = runtime_of(client)
@@ -126,6 +167,7 @@ def test_a_key_that_ends_does_not_take_the_focus_from_a_query(site: LockedSite, 
     visit.page.locator("#q").fill("git")
     visit.press("End")
     expect(visit.page.locator("#login")).to_be_visible()
+    expect(visit.page.get_by_role("alert").filter(has_text="wrong, or it has expired")).to_be_visible()
     visit.page.keyboard.type(" tools")
     expect(visit.page.locator("#q")).to_have_value("git tools")
     expect(visit.page.get_by_label("This service needs an API key")).to_have_value("")

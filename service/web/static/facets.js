@@ -23,7 +23,8 @@ export function showFacets(facets, wish, changed) {
     $("facets").replaceChildren(...wanted);
   }
   if (focused && document.activeElement?.dataset?.key !== focused) {
-    [...$("facets").querySelectorAll("input")].find((input) => input.dataset.key === focused)?.focus();
+    const same = [...$("facets").querySelectorAll("input")].find((input) => input.dataset.key === focused);
+    (same ?? $("summary")).focus({ preventScroll: true });
   }
 }
 

@@ -7,6 +7,7 @@ import { withoutCounts } from "./wish.js";
 const PRIVATE = "softseek-do-not-learn"; // key in localStorage; login.js has the key of the service in sessionStorage
 const LEAVING_MS = 3000; // how long a link waits at most until its click is sent
 let leavingTo = null; // the address of the link that waits
+const scopes = { events: true, write: true }; // what the key may do, as far as it is known
 let allowed = true; // the choice where the browser denies storage
 
 export function mayLearn() {
@@ -35,8 +36,9 @@ function showLearning() {
 
 function enable(thumb) {
   const { withoutWords } = thumb.dataset;
-  thumb.disabled = Boolean(withoutWords) || !mayLearn();
-  const reason = withoutWords ? "The search has no words to learn from" : "“Do not learn from me” is on";
+  thumb.disabled = Boolean(withoutWords) || !mayLearn() || !scopes.events;
+  const isOff = scopes.events ? "“Do not learn from me” is on" : "This API key sends no feedback: it has no scope “events”";
+  const reason = withoutWords ? "The search has no words to learn from" : isOff;
   thumb.title = thumb.disabled ? reason : thumb.ariaLabel;
 }
 
@@ -51,6 +53,7 @@ export class List {
     this.pages = first?.pages ?? [];
     this.pages.push(this);
     this.#logged = request.log ? Promise.resolve(answer.query_id) : null;
+    this.hasFeedback = false;
   }
 
   get isLogged() {
@@ -101,14 +104,21 @@ async function opened(event, title, list, send) {
   event.preventDefault();
   const waits = leavingTo !== null; // a double click, or a click on another title
   leavingTo = title.href;
+  document.body.ariaBusy = "true";
   const sent = send("click");
   if (waits) return;
   try {
     await Promise.race([sent, new Promise((done) => setTimeout(done, LEAVING_MS))]);
   } finally {
-    location.assign(leavingTo);
-    leavingTo = null;
+    if (leavingTo !== null) location.assign(leavingTo);
+    stayHere();
   }
+}
+
+// The link that waits is not followed: the user has begun another search.
+export function stayHere() {
+  leavingTo = null;
+  document.body.ariaBusy = null;
 }
 
 function sender(hit, list, element, again) {
@@ -116,16 +126,22 @@ function sender(hit, list, element, again) {
   return (action) =>
     attempt(async () => {
       const kind = action === "click" ? "click" : "thumb";
-      if (!list.mayBeLogged || sent.has(kind)) return;
+      if (!list.mayBeLogged || sent.has(kind) || (kind === "click" && !scopes.events)) return;
       sent.add(kind);
+      if (kind === "thumb") showPressed(element, action);
       try {
         const queryId = await list.queryId();
         const { rejected } = await call("POST", "/events", event(action, queryId, hit), { keepalive: true });
         if (rejected.length) throw new Problem(rejected[0]);
+        list.hasFeedback = true;
         showStored(element, action, list, again);
       } catch (error) {
         sent.delete(kind);
-        throw error;
+        if (kind === "thumb") showPressed(element, null);
+        if (error.status !== 403) throw error;
+        scopes.events = false;
+        showLearning();
+        if (kind === "thumb") throw error; // who opens a document has asked for nothing else
       }
     });
 }
@@ -139,22 +155,36 @@ function event(action, queryId, hit) {
   };
 }
 
-function showStored(element, action, list, again) {
-  for (const thumb of action === "click" ? [] : element.querySelectorAll(".thumb")) {
+// Shows which thumb of a hit is pressed; null: none.
+function showPressed(element, action) {
+  for (const thumb of element.querySelectorAll(".thumb")) {
     thumb.ariaPressed = String(thumb.dataset.action === action);
-    thumb.ariaDisabled = "true";
+    thumb.ariaDisabled = action === null ? null : "true";
   }
+}
+
+function showStored(element, action, list, again) {
   const link = (onclick, text) => el("button", { className: "plain", type: "button", onclick }, text);
-  const repeat = link(again, "Search again");
+  const repeat = link(() => again(), "Search again");
   const undo = link(() => deleteFeedback(list, again), "delete all feedback on this search");
-  element.querySelector(".done").replaceChildren("Stored. ", repeat, " to see the effect, or ", undo, ".");
+  const more = scopes.write ? [" to see the effect, or ", undo, "."] : [" to see the effect."];
+  element.querySelector(".done").replaceChildren("Stored. ", repeat, ...more);
 }
 
 // Deletes the feedback on all pages of the search, and searches again to show the ranking without it.
-async function deleteFeedback({ pages }, again) {
+export async function deleteFeedback({ pages }, again) {
   const logged = pages.filter((page) => page.isLogged);
-  const remove = async (page) => call("POST", "/events/delete", { query_id: await page.queryId() });
-  if (await attempt(() => Promise.all(logged.map(remove)))) await again();
+  const remove = async (page) => {
+    await call("POST", "/events/delete", { query_id: await page.queryId() }).catch(refused);
+    page.hasFeedback = false;
+  };
+  if (await attempt(() => Promise.all(logged.map(remove)))) await again("The feedback on this search is deleted. ");
+}
+
+// A key without the scope is not offered the deletion again.
+function refused(error) {
+  if (error.status === 403) scopes.write = false;
+  throw error;
 }
 
 export function connectSwitch() {

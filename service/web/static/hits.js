@@ -15,11 +15,14 @@ const MAX_FACTS = 6; // metadata values of a hit that are shown
 export function hitElement(hit, list, facts, again) {
   const element = document.getElementById("hit").content.firstElementChild.cloneNode(true);
   const find = (selector) => element.querySelector(selector);
+  element.dataset.id = hit.id;
   const snippet = () => mark(hit.snippet.text, hit.snippet.highlights);
   const highlights = hit.highlights.filter((one) => one.field === "title");
   const title = titleElement(hit, highlights, find(".text"), snippet, markedWords(hit));
   connect(hit, list, element, title, again);
   find("h2").append(title);
+  find("h2").id = `hit-${hit.position}`;
+  for (const one of element.querySelectorAll(".thumb, summary")) one.setAttribute("aria-describedby", find("h2").id);
   if (hit.pinned) find("h2").append(" ", el("span", { className: "badge" }, "pinned"));
   find(".address").textContent = title.href ?? "";
   find(".address").hidden = !title.href;

@@ -153,7 +153,8 @@ function changeChampion(work) {
   return once([$("rollback"), ...$("versions").querySelectorAll("button")], () =>
     attempt(async () => {
       const alias = await work();
-      if (alias) $("promoted").textContent = `Model ${alias.version} ranks the next search.`;
+      if (!alias) return;
+      $("promoted").textContent = `Model ${alias.version} ranks the next search.`;
       await refresh();
       if (document.activeElement === document.body) $("promoted").focus();
     }),
@@ -194,8 +195,11 @@ function follow(run) {
 }
 
 function working(on) {
-  for (const id of ["train", "budget", "interpretation"]) $(id).disabled = on;
+  const own = ["train", "budget", "interpretation", "cancel"].map($);
+  const hasFocus = own.includes(document.activeElement);
+  for (const one of own.slice(0, 3)) one.disabled = on;
   $("cancel").hidden = $("progress").hidden = !on;
+  if (hasFocus) $(on ? "cancel" : "train").focus({ preventScroll: true });
   if (on) $("outcome").replaceChildren();
 }
 

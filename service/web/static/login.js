@@ -1,6 +1,7 @@
 // The API key of the page: typed into a form when the service asks for a key, and kept in sessionStorage until the tab is
 // closed. No cookie and no address has it.
 
+const LIMIT_MS = 60_000; // how long a page waits for an answer
 const STORED = "softseek-key"; // key in sessionStorage
 let known = null; // the key where the browser denies storage
 let asking = null; // the promise of the form that is shown
@@ -33,7 +34,8 @@ export async function fetchWithKey(address, { headers = {}, ...options } = {}) {
       continue;
     }
     const authorisation = sent === null ? {} : { Authorization: `Bearer ${sent}` };
-    const response = await fetch(address, { ...options, headers: { ...headers, ...authorisation } });
+    const signal = AbortSignal.timeout(LIMIT_MS);
+    const response = await fetch(address, { signal, ...options, headers: { ...headers, ...authorisation } });
     if (response.status !== 401) return response;
     if (key() === sent) await ask(sent !== null);
   }
@@ -45,10 +47,13 @@ const isEdited = (field) => field?.matches("input") && field.value !== field.def
 // Shows the form; resolves when a key was typed. Requests that wait at the same time share a form.
 function ask(refused) {
   asking ??= new Promise((typed) => {
+    const before = document.activeElement;
+    const stays = isEdited(before); // a query that is being typed is no key
     part("login").hidden = false;
-    part("refused").hidden = !refused;
+    part("refused").textContent = refused ? "The key is wrong, or it has expired." : stays ? "The service needs an API key." : "";
+    part("refused").hidden = !part("refused").textContent;
     part("logout").hidden = true;
-    if (!isEdited(document.activeElement)) part("key").focus(); // a query that is being typed is no key
+    if (!stays) part("key").focus();
     part("login").onsubmit = (event) => {
       event.preventDefault();
       remember(part("key").value.trim());
@@ -56,6 +61,8 @@ function ask(refused) {
       part("login").hidden = true;
       part("logout").hidden = false;
       asking = null;
+      const stop = [before, part("q"), part("main")].find((one) => one && one !== document.body && one.checkVisibility());
+      stop?.focus({ preventScroll: true }); // the form with the focus is hidden
       typed();
     };
   });

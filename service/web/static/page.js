@@ -9,10 +9,17 @@ export const $ = (id) => document.getElementById(id);
 // A failed request. The message is one line; `code` is the stable code of the API.
 export class Problem extends Error {
   constructor({ detail, title, errors = [], code, status } = {}) {
-    const more = errors.map((error) => [error.pointer, error.detail].filter(Boolean).join(": "));
-    super([detail || title || "The response of the service has no content.", ...more].join(" · "));
+    const told = detail || title || "The response of the service has no content.";
+    const others = errors.filter((error) => !told.includes(error.detail));
+    const more = others.map((error) => [error.pointer, error.detail].filter(Boolean).join(": "));
+    super([told, ...more].join(" · "));
     this.code = code;
     this.status = status;
+  }
+
+  // Whether the same request may be answered soon: there was no answer, or the service is busy.
+  get isPassing() {
+    return this.status === undefined || [429, 502, 503, 504].includes(this.status);
   }
 }
 
@@ -29,12 +36,13 @@ async function callService(method, address, body, options = {}) {
       body: body === undefined ? undefined : JSON.stringify(body),
       ...options,
     });
-  } catch {
-    throw new Problem({ detail: "The service cannot be reached." });
+  } catch (error) {
+    const isLate = error.name === "TimeoutError";
+    throw new Problem({ detail: isLate ? "The service does not answer." : "The service cannot be reached." });
   }
   const answer = await response.json().catch(() => null);
   if (!response.ok || answer === null) {
-    throw new Problem(answer ?? { detail: `The service responded with status ${response.status}.` });
+    throw new Problem(answer ?? { detail: `The service responded with status ${response.status}.`, status: response.status });
   }
   return answer;
 }
@@ -50,13 +58,16 @@ export async function attempt(work) {
   }
 }
 
-// Runs a function with buttons disabled until it has ended: a second click does not repeat the first one.
+// Runs a function with buttons disabled until it has ended: a second click does not repeat the first one. A disabled button
+// loses the focus, and gets it back.
 export async function once(buttons, work) {
+  const focused = document.activeElement;
   for (const button of buttons) button.disabled = true;
   try {
     return await work();
   } finally {
     for (const button of buttons) button.disabled = false;
+    if (document.activeElement === document.body && focused.isConnected) focused.focus();
   }
 }
 
@@ -87,6 +98,34 @@ export function svg(tag, attributes) {
 // Text of documents and users inside a sentence of the page: it runs in its own direction, and the sentence in its own.
 export const isolated = (...text) => el("bdi", {}, ...text);
 
+const LANGUAGES = {
+  arabic: "ar",
+  chinese: "zh",
+  danish: "da",
+  dutch: "nl",
+  english: "en",
+  finnish: "fi",
+  french: "fr",
+  german: "de",
+  greek: "el",
+  hungarian: "hu",
+  italian: "it",
+  japanese: "ja",
+  korean: "ko",
+  norwegian: "no",
+  portuguese: "pt",
+  romanian: "ro",
+  russian: "ru",
+  spanish: "es",
+  swedish: "sv",
+  tamil: "ta",
+  thai: "th",
+  turkish: "tr",
+}; // language of a collection -> its code, by which screen readers choose a voice
+
+// Returns the code of the language of a collection, "" where it is not known.
+export const languageCode = (language) => LANGUAGES[language] ?? "";
+
 export function percent(share) {
   const size = Math.abs(share);
   if (size > 0 && size < 0.0005) return "< 0.1 %";
@@ -97,8 +136,10 @@ export function percent(share) {
 if (document.body.dataset.locked) {
   callService("GET", "/v1/collections")
     .then(({ collections }) => {
-      const others = collections.map(({ name }) => name).filter((name) => name !== collection);
-      $("collection").append(...others.map((name) => new Option(name)));
+      const names = collections.map(({ name }) => name);
+      const isChosen = new URLSearchParams(location.search).has("c");
+      if (names.length && !names.includes(collection) && !isChosen) location.replace(`?${new URLSearchParams({ c: names[0] })}`);
+      $("collection").append(...names.filter((name) => name !== collection).map((name) => new Option(name)));
     })
     .catch(unlessForbidden);
 }
@@ -108,5 +149,18 @@ window.addEventListener("pageshow", () => {
   if ($("collection")) $("collection").value = collection;
 });
 
-// A change of the collection loads a new page.
-$("collection")?.addEventListener("change", (event) => event.target.form.submit());
+// A choice of another collection loads a new page. Arrow keys choose one option after the other, so the page then waits for
+// Enter or the button.
+if ($("collection")) {
+  let byKey = false;
+  $("collection").addEventListener("pointerdown", () => (byKey = false));
+  $("collection").addEventListener("keydown", ({ key, target }) => {
+    if (key === "Enter" && target.value !== collection) target.form.submit();
+    byKey = true;
+  });
+  $("collection").addEventListener("change", ({ target }) => {
+    $("choose").hidden = target.value === collection;
+    if (!byKey) target.form.submit();
+  });
+  $("choose").addEventListener("click", () => $("collection").form.submit());
+}

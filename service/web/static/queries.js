@@ -63,17 +63,28 @@ function show({ since, total, distinct, queries, days, models }) {
   const figures = [["queries", distinct.toLocaleString()], ...COLUMNS.map((name, at) => [name, cells(total)[at]])];
   $("counts").replaceChildren(...figures.map(([name, text]) => el("div", {}, el("dt", {}, name), el("dd", {}, text))));
   $("charts").replaceChildren(chart(days, since));
+  fill($("by-day"), "day", days.map((one) => [one.date, one]));
   fill($("models"), "model", models.reverse().map((one) => [`model ${one.version}`, one]));
   fill($("queries"), "query", queries.map((one) => [searchFor(one.q), one]));
+}
+
+let newest = 0; // number of the newest request: late responses to older ones are dropped
+
+async function load() {
+  const mine = ++newest;
+  const asked = new URLSearchParams({ days: $("days").value, order: $("order").value });
+  const answer = await attempt(() => call("GET", `/queries?${asked}`));
+  if (answer && mine === newest) show(answer);
 }
 
 const wanted = new URLSearchParams(location.search);
 for (const name of ["days", "order"]) {
   const value = wanted.get(name);
   if ([...$(name).options].some((option) => option.value === value)) $(name).value = value;
-  $(name).onchange = ({ target }) => target.form.submit();
+  $(name).onchange = ({ target }) => {
+    wanted.set(name, target.value);
+    history.replaceState(null, "", `?${wanted}`);
+    load();
+  };
 }
-if ($("error").hidden) {
-  const asked = new URLSearchParams({ days: $("days").value, order: $("order").value });
-  attempt(async () => show(await call("GET", `/queries?${asked}`)));
-}
+if ($("error").hidden) load();

@@ -1,5 +1,5 @@
 // What the page shows when a query has rested for a while, by a second search: the closest sentence above the hits, and
-// estimates of the fields from the attention.
+// estimates of the fields from the attention. The sentence has its place from the first: hits that move are missed.
 
 import { $, call, el, isolated, percent } from "./page.js";
 import { titleOf } from "./titles.js";
@@ -18,16 +18,20 @@ let newest = 0; // number of the newest query: a late response to an older query
 export function showWhenRested(request, hits, fields) {
   clearTimeout(waiting);
   const mine = ++newest;
-  $("closest").hidden = $("estimates").hidden = true;
+  $("estimates").hidden = true;
+  const answer = hits.length > 0 && countOf(request.q) >= LEAST_WORDS;
+  $("closest").hidden = !answer;
+  $("closest").replaceChildren(el("span", { className: "quiet" }, "…"));
   if (!hits.length) return;
   waiting = setTimeout(async () => {
-    const answer = countOf(request.q) >= LEAST_WORDS;
     const predict = fields.length ? fields.slice(0, MAX_FIELDS) : undefined;
     if (!answer && !predict) return;
     const wanted = { ...withoutCounts(request), limit: 1, offset: 0, fields: [], snippet: false, log: false };
     const found = await call("POST", "/search", { ...wanted, answer, predict }).catch(() => null); // the hits have shown the error
-    if (mine !== newest || !found) return;
-    if (found.answer) showSentence(found.answer, hits);
+    if (mine !== newest) return;
+    if (found?.answer) showSentence(found.answer, hits);
+    else if (answer) $("closest").replaceChildren(el("span", { className: "quiet" }, "No sentence is close to this query."));
+    if (!found) return;
     showEstimates(Object.entries(found.predictions ?? {}).filter(([, one]) => one.documents));
   }, RESTING_MS);
 }
@@ -38,7 +42,6 @@ function showSentence({ id, text, weight }, hits) {
   const title = titleOf(hits.find((hit) => hit.id === id) ?? { id });
   const source = el("span", { className: "quiet", dir: "ltr" }, isolated(title), ` · ${percent(weight)} of the attention`);
   $("closest").replaceChildren(el("q", {}, text.trim()), " ", source);
-  $("closest").hidden = false;
 }
 
 function showEstimates(predictions) {

@@ -1,16 +1,18 @@
 // The search page: searches while the user types, and shows hits, filters, and how the query was read.
 // A search is logged when the user has come to rest: by Enter, by a click on a hit, or after a pause.
 
-import { $, call, collection, percent, showError, unlessForbidden } from "./page.js";
-import { List, connectSwitch, mayLearn } from "./feedback.js";
+import { $, call, collection, languageCode, percent, showError, unlessForbidden } from "./page.js";
+import { List, connectSwitch, deleteFeedback, mayLearn, stayHere } from "./feedback.js";
 import { showFacets } from "./facets.js";
 import { hitElement } from "./hits.js";
 import { showReading } from "./reading.js";
 import { showWhenRested } from "./rested.js";
-import { LIMIT, addressOf, countOf, emptyWish, filteredFields, searchOf, wishFrom, withoutCounts } from "./wish.js";
+import { LIMIT, MOST_CHARACTERS, addressOf, countOf, emptyWish, filteredFields, searchOf, wishFrom, withoutCounts } from "./wish.js";
 
 const TYPING_MS = 120; // pause after which a query is searched
 const RESTING_MS = 1000; // pause after which a search is logged
+const SLOW_MS = 700; // pause after which the page says that it searches
+const RETRY_MS = 3000; // pause after which a search without an answer is sent again
 const wide = window.matchMedia("(min-width: 60rem)");
 const wish = wishFrom(location.search); // changed in place: what is on the page keeps it
 let filterable = []; // fields of the collection that filters may use
@@ -18,7 +20,8 @@ let newest = 0; // number of the newest search: late responses to older searches
 let running = Promise.resolve();
 let asked = ""; // the request of the newest search for a first page, without its impression, until its response
 let list = null; // the first page of hits that is shown, with its request
-let typing, resting;
+let unanswered = null; // the query of a search that is sent again
+let typing, resting, retrying;
 let newestIntent = 0; // number of the newest change or Enter: an Enter that waits is dropped when there is a newer one
 
 // Searches for the wish; with an offset, appends the next page.
@@ -29,21 +32,36 @@ function search(offset = 0, log = false) {
 
 async function perform(offset, log) {
   const mine = ++newest;
+  clearTimeout(retrying);
+  unanswered = null;
   if (!wish.q.trim()) return clear();
+  if (Array.from(wish.q).length > MOST_CHARACTERS) {
+    clear();
+    return showError(`A query has at most ${MOST_CHARACTERS.toLocaleString("en")} characters.`);
+  }
   const request = { ...searchOf(wish, filterable, offset), log };
   asked = offset ? "" : unlogged(request);
   $("hits").setAttribute("aria-busy", "true");
   let answer = null;
   let facets = {};
-  let problem = "";
+  let problem = null;
+  const slow = setTimeout(() => mine === newest && ($("summary").textContent = "Searching…"), SLOW_MS);
   try {
     [answer, facets] = await Promise.all([call("POST", "/search", request), request.facets ? counts() : {}]);
   } catch (error) {
-    problem = error.message;
+    problem = error;
   }
+  clearTimeout(slow);
   if (mine !== newest) return;
   asked = "";
-  showError(problem);
+  showError(problem?.message ?? "");
+  if (problem?.isPassing && !offset) {
+    // the hits of before stay, dimmed, until there is an answer
+    unanswered = wish.q;
+    $("summary").textContent = "The search is sent again.";
+    retrying = setTimeout(() => search(0, log), RETRY_MS);
+    return;
+  }
   $("hits").removeAttribute("aria-busy");
   if (offset && !answer) return;
   show(answer, request, { ...answer?.facets, ...facets });
@@ -60,6 +78,7 @@ const unlogged = (request) => JSON.stringify({ ...withoutCounts(request), log: f
 
 function show(answer, request, facets) {
   const shown = answer && new List(request, answer, request.offset ? list : null);
+  const focused = request.offset ? null : document.activeElement?.closest("#hits > li");
   if (!request.offset) {
     list = shown;
     $("welcome")?.remove();
@@ -69,7 +88,7 @@ function show(answer, request, facets) {
     showReading(answer, wish, reread);
     if (answer) showFacets(facets, wish, changed);
     showWhenRested(request, answer?.hits ?? [], filterable);
-    $("reset").hidden = !filteredFields(wish).length;
+    showFilters();
     document.title = `${wish.q} – Softseek`;
   }
   $("summary").textContent = answer ? summary(answer, list.answer.matching) : "";
@@ -77,7 +96,21 @@ function show(answer, request, facets) {
   $("more").hidden = !answer?.page.has_more;
   $("more").onclick = () => more(request.offset + LIMIT);
   $("hits").append(...(answer?.hits ?? []).map((hit) => hitElement(hit, shown, filterable, again)));
-  if (request.offset) $("hits").children[request.offset]?.querySelector("h2 > *").focus();
+  if (focused) focusLike(focused);
+}
+
+// Focuses the title of the document that had the focus before the hits were replaced, or else of the first one.
+function focusLike(before) {
+  const hits = [...$("hits").children];
+  const hit = hits.find((one) => one.dataset.id === before.dataset.id) ?? hits[0];
+  (hit?.querySelector("h2 > *") ?? $("summary")).focus({ preventScroll: true });
+}
+
+// On narrow screens the filters are folded: their number is not.
+function showFilters() {
+  const count = wish.q.trim() ? filteredFields(wish).length : 0;
+  $("reset").hidden = !count;
+  $("filtered").textContent = count ? ` (${count} filter${count === 1 ? "" : "s"})` : "";
 }
 
 // The version behind an alias changes when another page promotes a model.
@@ -90,7 +123,8 @@ function clear() {
   list = null;
   asked = "";
   for (const id of ["hits", "facets"]) $(id).replaceChildren();
-  for (const id of ["hint", "reading", "more", "reset"]) $(id).hidden = true;
+  for (const id of ["hint", "reading", "more", "undo"]) $(id).hidden = true;
+  showFilters();
   showWhenRested({ q: "" }, [], []);
   $("hits").removeAttribute("aria-busy");
   $("summary").textContent = "";
@@ -102,24 +136,55 @@ async function more(offset) {
   $("more").onclick = null; // a second click would log the page again
   rest();
   await search(offset, true);
+  $("hits").children[offset]?.querySelector("h2 > *").focus();
   $("more").onclick ??= () => more(offset);
+  keepPlace();
 }
 
-// The pressed button is removed with the old hits, so the focus moves to the summary above the new hits.
-async function again() {
+// Searches again to show the effect of feedback, or of its deletion. The pressed button is removed with the old hits, so
+// the focus moves to the summary above the new hits.
+async function again(note = "") {
+  const pages = list?.pages.filter((page) => page.hasFeedback) ?? [];
+  const { q } = wish;
   await search();
+  if (list && list.request.q === q) list.pages.unshift(...pages);
+  $("undo").hidden = !list?.pages.some((page) => page.hasFeedback);
+  $("summary").prepend(note);
   await rest();
   $("summary").focus({ preventScroll: true });
   window.scrollTo(0, 0);
+}
+
+// The browser keeps with the address how many hits are shown, and where.
+function keepPlace() {
+  history.replaceState({ hits: $("hits").children.length, top: window.scrollY }, "");
+}
+
+// Shows as many hits as before the user left the page, at the same place.
+async function restore(place) {
+  await search();
+  for (let offset = LIMIT; offset < (place?.hits ?? 0) && !$("more").hidden; offset += LIMIT) {
+    const mine = newest;
+    await search(offset);
+    if (newest !== mine + 1) return; // the user searches for something else
+  }
+  if (place) window.scrollTo(0, place.top);
 }
 
 // The user has come to rest: the address of the page gets the wish, and the search is logged once.
 async function rest() {
   clearTimeout(resting);
   await running;
+  if (unanswered === wish.q) remember(); // a reload searches for it
   if ((list?.request.q ?? "") !== wish.q) return; // the user has gone on typing
   remember();
   if (list?.mayBeLogged) await list.queryId().catch((error) => showError(error.message));
+}
+
+// A click on a hit may end the page: the back button leads from a document to its hits.
+function leave() {
+  remember();
+  keepPlace();
 }
 
 function remember() {
@@ -129,6 +194,7 @@ function remember() {
 
 // Drops what waits for a pause or, after Enter, for a response. Returns the number of the new intent.
 function intend() {
+  stayHere();
   clearTimeout(typing);
   clearTimeout(resting);
   return ++newestIntent;
@@ -170,8 +236,9 @@ function showHint(answer) {
   const empty = answer && !answer.hits.length;
   const doubtful = answer?.answered === false;
   $("hint").hidden = !empty && !doubtful;
+  const filtered = filteredFields(wish).length ? " and passes the filters" : "";
   $("hint").textContent = empty
-    ? "No document matches this query."
+    ? `No document matches this query${filtered}.`
     : doubtful
       ? "Probably no document answers this query: “no answer” has at least half of the weight."
       : "";
@@ -212,12 +279,21 @@ function showSelects() {
 
 async function loadFields() {
   const state = await call("GET", "");
+  for (const id of ["hits", "closest"]) $(id).lang = languageCode(state.settings.language);
   filterable = state.settings.filterable;
   const orders = filterable.flatMap((field) => [
     new Option(`${field}, ascending`, `${field}:asc`),
     new Option(`${field}, descending`, `${field}:desc`),
   ]);
   $("sort").replaceChildren(new Option("relevance", ""), ...orders);
+}
+
+// The filters and orders come as soon as the service answers. A key with a filter has none.
+function fieldsLater(error) {
+  unlessForbidden(error);
+  if (!error.isPassing) return;
+  const load = () => loadFields().then(showSelects).then(changed);
+  setTimeout(() => load().catch(fieldsLater), RETRY_MS);
 }
 
 async function loadModels() {
@@ -234,6 +310,7 @@ for (const name of ["sort", "mode", "model"]) {
     changed();
   });
 }
+$("undo").addEventListener("click", () => list && deleteFeedback(list, again));
 $("reset").addEventListener("click", () => {
   const { q, sort, mode, model } = wish;
   Object.assign(wish, emptyWish(q), { sort, mode, model });
@@ -243,19 +320,20 @@ $("reset").addEventListener("click", () => {
 $("q").addEventListener("input", (event) => event.isComposing || typed());
 $("q").addEventListener("compositionend", typed);
 $("search").addEventListener("submit", submit);
-window.addEventListener("popstate", () => {
+window.addEventListener("popstate", ({ state }) => {
   intend();
   Object.assign(wish, wishFrom(location.search));
   if ($("facets").contains(document.activeElement)) document.activeElement.blur(); // a focused number is not replaced
   showWish();
-  search();
+  restore(state);
 });
-$("hits").addEventListener("click", remember, true); // the back button leads from a document to its hits
+$("hits").addEventListener("click", leave, true);
 document.addEventListener("keydown", (event) => {
   const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
   const stops = [$("q"), ...$("hits").querySelectorAll("h2 > :is(a, button)")];
   const at = stops.indexOf(document.activeElement);
-  if (!step || at < 0 || event.isComposing || !stops[at + step]) return;
+  const isChanged = event.shiftKey || event.ctrlKey || event.altKey || event.metaKey; // selects text, or opens a list
+  if (!step || at < 0 || isChanged || event.isComposing || !stops[at + step]) return;
   event.preventDefault();
   stops[at + step].focus();
 });
@@ -266,9 +344,9 @@ if ($("q").value !== $("q").defaultValue) typed(); // text that was typed before
 showWish();
 if (collection && !$("error").textContent.trim()) {
   loadModels().catch(unlessForbidden);
-  await loadFields().catch(unlessForbidden);
+  await loadFields().catch(fieldsLater);
   showSelects();
   const [arrival] = performance.getEntriesByType("navigation");
   if (wish.q && arrival.type === "navigate") changed();
-  else if (wish.q) search(); // a return to this page, or a reload: the search was logged before
+  else if (wish.q) restore(history.state); // a return to this page, or a reload: the search was logged before
 }

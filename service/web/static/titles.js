@@ -20,7 +20,11 @@ export function titleElement(document, highlights, text, folded, words) {
     const open = button.ariaExpanded !== "true";
     button.ariaExpanded = String(open);
     const nodes = open ? await wholeText(document.id, words) : folded();
-    if (!nodes || String(open) !== button.ariaExpanded) return;
+    if (String(open) !== button.ariaExpanded) return;
+    if (!nodes) {
+      button.ariaExpanded = "false"; // the next press tries again
+      return;
+    }
     text.classList.toggle("whole", open);
     text.replaceChildren(...nodes);
   });

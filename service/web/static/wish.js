@@ -4,6 +4,8 @@
 import { collection } from "./page.js";
 
 export const LIMIT = 10;
+export const MOST_CHARACTERS = 2048; // of a query
+const MODES = ["hybrid", "dense", "words"];
 const MAX_FACETS = 16; // fields that a search may count
 
 const named = () => Object.create(null); // by names of fields, of which "__proto__" may be one
@@ -16,6 +18,7 @@ export function wishFrom(address) {
   const given = new URLSearchParams(address);
   const wish = emptyWish(given.get("q") ?? "");
   for (const name of ["sort", "mode", "model"]) wish[name] = given.get(name) || wish[name];
+  if (!MODES.includes(wish.mode)) wish.mode = "hybrid";
   wish.literal = given.get("operators") === "off";
   wish.typos = given.get("typos") !== "off";
   for (const [name, value] of given) {
