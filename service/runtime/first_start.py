@@ -8,8 +8,9 @@ import sqlite3
 from datetime import UTC, datetime
 from pathlib import Path
 
+from index.errors import SearchError
 from index.storage.files import sync_directory, write_atomically
-from service.storage.database import DATABASE_FILE
+from service.storage.database import DATABASE_FILE, RESTORING
 from service.storage.watermarks import WATERMARKS
 
 CONTENTS = ("models", "indexes", "imports", "staging")
@@ -50,13 +51,22 @@ class DatabasePresent(Exception):
         super().__init__(f"the data directory {directory} has a database; --new is for a directory that lost it")
 
 
+class RestoreUnfinished(SearchError):
+    """A restore into the directory was interrupted."""
+
+    def __init__(self, directory: Path) -> None:
+        super().__init__(f"a restore into {directory} was interrupted: run `softseek snapshot restore` again")
+
+
 def require_database(directory: Path, copy: bool = False) -> None:
     """Raise DatabaseLost if the directory has contents, but no database with our tables. The caller owns the directory.
 
     copy: whether the database is the copy of a searcher. Raises OtherDatabase if it is of another kind, or if the
-    contents are of a PostgreSQL database. A write-ahead log without its database counts as contents: SQLite would
-    delete it.
+    contents are of a PostgreSQL database, and RestoreUnfinished. A write-ahead log without its database counts as
+    contents: SQLite would delete it.
     """
+    if (directory / RESTORING).exists():
+        raise RestoreUnfinished(directory)
     if copy and ((directory / IDENTITY).exists() or _is_copy(directory) is False):
         raise OtherDatabase(directory, "a service", "give the searcher a directory of its own")
     if not copy and _is_copy(directory):

@@ -2,12 +2,16 @@
 
 A restore unpacks into a folder beside the target, verifies there, and renames the folder in one step: a process that is
 killed leaves nothing, or the whole directory. The next restore deletes what a killed process left.
+
+A mount point, such as the volume of a container, cannot be renamed. There the folder is in the target, and its members
+are moved out of it, the database last. No service starts in a directory where a restore has not ended.
 """
 
 import os
 import shutil
 import tempfile
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -19,13 +23,15 @@ from service.snapshots.archive import FORMAT, Advance, check_bytes, ignore, read
 from service.snapshots.repository import key_count
 from service.snapshots.state import state_hash
 from service.storage.copying import opened_copy
-from service.storage.database import DATABASE_FILE, NEWEST_REVISION
+from service.storage.database import DATABASE_FILE, NEWEST_REVISION, RESTORING
 from service.storage.dialects import integrity
 from service.storage.owner_lock import LOCK_FILE, OwnerLock
 from service.storage.sqlite_database import SqliteDatabase
 
-UNPACKED = ".restoring"
-"""Suffix of the folder beside the target."""
+MODELS = "models"
+"""The folder of models in snapshots of schemas before 0012."""
+OF_A_MOUNT = {"lost+found", LOCK_FILE, RESTORING}
+"""What an empty mount point may have."""
 SPARE_BYTES = 64 * 1024 * 1024
 
 
@@ -52,30 +58,35 @@ def restore(
 ) -> dict[str, Any]:
     """Make a data directory of a snapshot; return what it contains. Raises DamagedFile, NotRestorable, DirectoryOwned.
 
-    data: a path where nothing is, or an empty directory.
+    data: a path where nothing is, or an empty directory, which may be a mount point.
     """
     data = data.absolute()
-    _require_empty(data)
+    is_mount = os.path.ismount(data)
+    unpacked = data / RESTORING if is_mount else data.with_name(data.name + RESTORING)
+    _require_empty(data, is_mount)
     sha256 = check_bytes(path, advance)
-    unpacked = data.with_name(data.name + UNPACKED)
     data.parent.mkdir(parents=True, exist_ok=True)
-    lock = OwnerLock(unpacked)  # no second restore and no service uses the folder
+    lock = OwnerLock(data if is_mount else unpacked)  # no second restore and no service uses the folder
     try:
+        unpacked.mkdir(mode=0o700, exist_ok=True)
+        _delete_moved(data, is_mount)
         _empty(unpacked)
         reached("prepared")
         manifest = _unpack_checked(path, unpacked, advance)
         reached("unpacked")
         for folder in (*(one for one in unpacked.rglob("*") if one.is_dir()), unpacked):
             sync_directory(folder)
-        _require_empty(data)
+        _require_empty(data, is_mount)
         try:
-            os.rename(unpacked, data)
+            _move_into_place(unpacked, data, is_mount)
         except OSError as error:
             raise NotRestorable(f"the unpacked directory cannot be moved into place: {error.strerror}") from error
         reached("renamed")
-        sync_directory(data.parent)
+        sync_directory(data if is_mount else data.parent)
     except BaseException:
-        shutil.rmtree(unpacked, ignore_errors=True)
+        with suppress(OSError):
+            _delete_moved(data, is_mount)
+            shutil.rmtree(unpacked)
         raise
     finally:
         lock.release()
@@ -128,18 +139,43 @@ def _upgraded_state(folder: Path, advance: Advance) -> str:
         database.close()
 
 
-def _require_empty(data: Path) -> None:
-    if data.is_symlink() or (data.exists() and (not data.is_dir() or any(data.iterdir()))):
+def _require_empty(data: Path, is_mount: bool) -> None:
+    """Raise NotRestorable if something is at a path. A mount point may have what a killed restore left there."""
+    there = {path.name for path in data.iterdir()} if data.is_dir() else set()
+    if is_mount:
+        there -= OF_A_MOUNT | ({MODELS, DATABASE_FILE} if RESTORING in there else set())
+    if there or data.is_symlink() or (data.exists() and not data.is_dir()):
         raise NotRestorable(f"{data} is not an empty directory; restore into a new one")
+
+
+def _move_into_place(unpacked: Path, data: Path, is_mount: bool) -> None:
+    if not is_mount:
+        os.rename(unpacked, data)
+        return
+    for member in sorted(unpacked.iterdir(), key=lambda path: path.name == DATABASE_FILE):
+        os.rename(member, data / member.name)
+    sync_directory(data)
+    unpacked.rmdir()
+
+
+def _delete_moved(data: Path, is_mount: bool) -> None:
+    """Delete what a restore that did not end has moved into a mount point."""
+    for name in (MODELS, DATABASE_FILE) if is_mount else ():
+        _delete(data / name)
 
 
 def _empty(folder: Path) -> None:
     """Delete what an earlier restore left in a folder."""
     for path in folder.iterdir():
-        if path.is_dir() and not path.is_symlink():
-            shutil.rmtree(path)
-        elif path.name != LOCK_FILE:
-            path.unlink()
+        if path.name != LOCK_FILE:
+            _delete(path)
+
+
+def _delete(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
 
 
 def _result(manifest: dict[str, Any]) -> dict[str, Any]:

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from alembic.config import Config
 
 DATABASE_FILE = "softseek.db"
+RESTORING = ".restoring"
+"""Ends the name of the folder that a restore unpacks into."""
 ENCODERS = "encoders"
 """The folder of converted encoders, beside the database."""
 NEWEST_REVISION = "0017"
@@ -46,7 +48,7 @@ class MemoryOutdated(SearchError, SQLAlchemyError):
 
 
 class UnsuitableDatabase(SearchError):
-    """The database cannot store every text."""
+    """The database cannot store every text, or its files cannot be written."""
 
 
 class UnknownSchema(Exception):

@@ -22,7 +22,7 @@ from sqlalchemy.pool import QueuePool, StaticPool
 from index.errors import SearchError
 from index.storage.full_disk import NotSynced, lacks_space
 from service.storage.checksums import as_json
-from service.storage.database import Database, DatabaseRead, DatabaseReader, migrate
+from service.storage.database import Database, DatabaseRead, DatabaseReader, UnsuitableDatabase, migrate
 from service.storage.pending_acts import storing_act
 from service.storage.reservations import storing_reservation
 from service.storage.thread_connections import ThreadConnections
@@ -143,13 +143,21 @@ class SqliteDatabase(SqliteReader, Database):
                 self._next_log = 0.0
 
     def migrate(self) -> None:
-        """Make the newest schema in a new database, or upgrade the schema. Raises UnknownSchema.
+        """Make the newest schema in a new database, or upgrade the schema.
 
-        The caller holds the owner lock.
+        The caller holds the owner lock. Raises UnknownSchema and UnsuitableDatabase.
         """
+        self._require_rights()
         with self._write_lock, self._writer.connect() as connection:
             migrate(connection, self.path.parent)
             connection.commit()
+
+    def _require_rights(self) -> None:
+        """Raise UnsuitableDatabase if this user may not write to a file: SQLite then reads, and fails at a write."""
+        files = (self.path.with_name(self.path.name + end) for end in ("", "-wal", "-shm"))
+        for path in files:
+            if path.exists() and not os.access(path, os.R_OK | os.W_OK):
+                raise UnsuitableDatabase(f"{path} cannot be read and written by the user of this process")
 
     def scrub(self) -> None:
         """Rewrite the database file and empty the write-ahead log: no file holds deleted rows on return.

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-from service.snapshots.restoring import UNPACKED
 from service.snapshots.stored import WORKING
+from service.storage.database import RESTORING
 from tests.faults.disk import Step, parent
 from tests.faults.sqlite_vfs import heard
 
@@ -168,7 +168,7 @@ class Recorder:
 
 def _written(path: str, before: bytes, after: bytes) -> Step:
     """Return the step that changes the bytes of a file. Files of snapshots are written in parts, at their ends."""
-    if (WORKING in path or UNPACKED in path) and after.startswith(before):
+    if (WORKING in path or RESTORING in path) and after.startswith(before):
         return Step("write", path, len(before), after[len(before) :])
     return Step("replace", path, data=after)
 
