@@ -32,6 +32,7 @@ from index.ranking.search import Ranking, search
 from index.records import OWN_KINDS, Document, Floats, KeyKind
 from index.words.analyzers import LANGUAGES
 from index.words.compounds import COMPOUNDING
+from index.words.participles import PARTICIPLES
 from index.words.question_words import QUESTION_WORDS
 from index.words.reading_options import ReadingOptions
 
@@ -99,8 +100,13 @@ class Collection:
         self.head = AttentionHead(config or HeadConfig(encoder.dim))
         self._folder = tempfile.TemporaryDirectory(prefix="softseek-")
         asking = QUESTION_WORDS.get(language) if question_words else None
-        compounds = language in COMPOUNDING
-        reading = ReadingOptions(typos=typos, known=encoder.words, question_words=asking, compounds=compounds)
+        reading = ReadingOptions(
+            typos=typos,
+            known=encoder.words,
+            question_words=asking,
+            participles=language in PARTICIPLES,
+            compounds=language in COMPOUNDING,
+        )
         self._store = GenerationStore(Path(self._folder.name) / "index", encoder.dim, language, reading)
         self._documents: dict[int, Document] = {}
         self._rows: dict[str, int] = {}

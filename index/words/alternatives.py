@@ -9,6 +9,7 @@ from itertools import pairwise
 from operator import itemgetter
 from typing import NamedTuple
 
+from index.words import participles
 from index.words.compounds import compounds, parts, parts_of_unknown
 from index.words.declared_synonyms import has_synonym, known_count
 from index.words.inflections import is_regular_form
@@ -35,6 +36,8 @@ MOST_DOCUMENTS = 5000
 """Documents up to which an unfinished character of a script without spaces stands for the pairs that it ends, too. The
 first such query after a change of the collection reads all words, which takes up to a second, and longer with more."""
 SYNONYM_FACTOR = 0.9
+FORM_FACTOR = 0.9
+"""How much a participle counts in place of its verb, and a verb in place of its participle."""
 COMPOUND_FACTOR = 0.6
 POSSIBLE_COMPOUND_FACTOR = 0.4
 """Factor of a compound whose other part is no word of the collection."""
@@ -76,7 +79,9 @@ def alternatives(text: str, spaces: Spaces, options: ReadingOptions, vocabulary:
     words = spaces.words
     replacements = _replacements(words, options, vocabulary)
     declared = _declared(replacements)
-    found = Alternatives(list(spaces.joined))
+    forms = _verb_forms(words, options, vocabulary)
+    formed = {form.position for form in forms}
+    found = Alternatives(list(spaces.joined) + forms)
     respelled_to = 0
     for position, word in enumerate(words):
         if position in spaces.respelled:
@@ -88,7 +93,7 @@ def alternatives(text: str, spaces: Spaces, options: ReadingOptions, vocabulary:
         completed = False
         if unfinished or is_unspaced(word.term):
             completed = _complete(found, position, words, unfinished, vocabulary)
-        if not completed:
+        if not completed and position not in formed:
             _correct(found, position, word, unfinished, options, vocabulary, declared.get(position))
         elif options.compounds:
             found.substitutes += _compound_words(position, word, vocabulary)
@@ -124,6 +129,8 @@ def _split(word: Word, text: str, options: ReadingOptions, vocabulary: Vocabular
     if not word.folded.isalpha() or is_unspaced(word.term) or vocabulary.term_count(word.term):
         return [word]
     if has_synonym(word.folded, options, vocabulary):
+        return [word]
+    if options.participles and participles.other_forms(word, vocabulary):
         return [word]
     unfinished = options.prefix and word.token.end == len(text)
     if unfinished and vocabulary.beginning(word.folded):
@@ -267,6 +274,15 @@ def _compound_words(position: int, word: Word, vocabulary: Vocabulary) -> list[S
         factor = COMPOUND_FACTOR if one.known else POSSIBLE_COMPOUND_FACTOR
         found.append(Substitute(position, one.term, vocabulary.term_idf(one.term), factor, Source.EXACT))
     return found
+
+
+def _verb_forms(words: Sequence[Word], options: ReadingOptions, vocabulary: Vocabulary) -> list[Substitute]:
+    """Return the verbs of participles and the participles of verbs among the words of a query."""
+    return [
+        Substitute(position, term, vocabulary.term_idf(term), FORM_FACTOR, Source.EXACT)
+        for position, word in enumerate(words if options.participles else ())
+        for term in participles.other_forms(word, vocabulary)
+    ]
 
 
 def _is_known(word: str, options: ReadingOptions) -> bool:

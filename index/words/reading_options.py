@@ -37,6 +37,8 @@ class ReadingOptions:
     question_words: QuestionWords | None = None
     """Words of questions that are left out of them; None leaves out none."""
     synonyms: "Synonyms | None" = None
+    participles: bool = False
+    """Whether participles and their verbs stand for each other (`index.words.participles`)."""
     compounds: bool = False
     """Whether compounds are split, and words found in compounds (`index.words.compounds`)."""
 

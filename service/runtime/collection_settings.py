@@ -10,6 +10,7 @@ from index.memory.grades import DAY, DecayClock
 from index.ranking.attention import HeadConfig
 from index.records import KeyKind
 from index.words.compounds import COMPOUNDING
+from index.words.participles import PARTICIPLES
 from index.words.query_words import Field
 from index.words.question_words import QUESTION_WORDS
 from index.words.reading_options import ReadingOptions, Synonyms, folded
@@ -72,6 +73,7 @@ class CollectionSettings:
             stop_words=frozenset(folded(word) for word in self.stop_words),
             question_words=QUESTION_WORDS.get(self.language) if self.question_words else None,
             synonyms=_synonyms(self.synonyms.values(), self.language) if self.synonyms else None,
+            participles=self.language in PARTICIPLES,
             compounds=self.language in COMPOUNDING,
         )
 
