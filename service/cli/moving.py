@@ -21,8 +21,11 @@ def move(to: ToOption, data: DataOption = None, json_out: JsonOption = False) ->
     settings = settings_from(data=data)
     if to != SQLITE and not to.startswith("postgresql+psycopg://"):
         raise Failure(ERROR, "--to must begin with postgresql+psycopg://, or be sqlite")
-    if (to == SQLITE) == (settings.database is None):
-        raise Failure(ERROR, "the content is there already; SOFTSEEK_DATABASE names the database of today")
+    if to == SQLITE and settings.database is None:
+        raise Failure(ERROR, "the content is in SQLite already: SOFTSEEK_DATABASE names no other database")
+    if to != SQLITE and settings.database is not None:
+        reason = "SOFTSEEK_DATABASE says that the content is in PostgreSQL already"
+        raise Failure(ERROR, f"{reason}; unset it to move the SQLite database of the data directory")
     with ready_to_open(settings):
         require_content(settings)
         from service.snapshots.moving import move_database

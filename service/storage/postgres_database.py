@@ -222,8 +222,13 @@ class PostgresDatabase(PostgresReader, Database):
             forget_old_changes(connection)
 
     def scrub(self) -> None:
-        """Rewrite the tables. The write-ahead log, archives and standbys keep deleted rows until they are recycled."""
+        """Rewrite the tables. The write-ahead log, archives and standbys keep deleted rows until they are recycled.
+
+        The planner's statistics have values of rows, such as ids of clients. They are made anew first, so that the old
+        ones are rewritten too, if the user owns the database.
+        """
         with self._write_lock, self._writer.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+            connection.execute(text("ANALYZE"))
             connection.execute(text("VACUUM FULL"))
 
     def close(self) -> None:

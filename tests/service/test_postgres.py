@@ -95,6 +95,21 @@ def test_rankings_are_those_of_sqlite(address: str, tmp_path: Path) -> None:
     assert not (tmp_path / "postgres" / "softseek.db").exists()
 
 
+def test_statistics_have_nothing_of_an_erased_client(address: str, tmp_path: Path) -> None:
+    with opened(tmp_path / "data", database=address) as client:
+        wood = content(client)
+        for client_id in ("erased client", "erased client", "ada", "bob"):
+            found = wood.search(f"old oak of {client_id}", client_id=client_id)
+            wood.act(found["hits"][0]["id"], query_id=found["query_id"], client_id=client_id)
+        runtime_of(client).impressions.flush()
+        with closing(psycopg.connect(address.replace("+psycopg", ""), autocommit=True)) as connection:
+            values = "SELECT coalesce(most_common_vals::text, '') || coalesce(histogram_bounds::text, '') FROM pg_stats"
+            connection.execute("ANALYZE")
+            assert any("erased client" in row[0] for row in connection.execute(values))
+            wood.ended_task(good(client.post("/v1/erasures", json={"client": "erased client"})))
+            assert not any("erased client" in row[0] for row in connection.execute(values))
+
+
 def test_a_restart_serves_the_same(address: str, tmp_path: Path) -> None:
     with opened(tmp_path / "data", database=address) as client:
         content(client)
@@ -148,7 +163,7 @@ def test_the_command_moves_and_says_what_to_do_next(
     with opened(data) as client:
         CollectionClient(client).add({"id": "lamp", "text": "a copper lamp"})
     assert "--to must begin with" in run("move", "--to", "mysql://db", "--data", data).err
-    assert "the content is there already" in run("move", "--to", "sqlite", "--data", data).err
+    assert "the content is in SQLite already" in run("move", "--to", "sqlite", "--data", data).err
     moved = run("move", "--to", address, "--data", data)
     assert moved.code == 0
     assert "set SOFTSEEK_DATABASE to the address before the next start" in moved.out
