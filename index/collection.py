@@ -4,18 +4,27 @@ The service stores the same data in a database. Here documents and feedback are 
 temporary folder that `close` removes. A collection may be used by one thread at a time.
 """
 
-import re
 import tempfile
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
-from numbers import Real
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from index.arguments import (
+    is_finite,
+    is_text,
+    require_config,
+    require_count,
+    require_document,
+    require_ids,
+    require_measures,
+    require_qrels,
+    require_text,
+)
 from index.encoding.documents import encode_documents, words_of
 from index.encoding.encoder import Encoder
 from index.errors import InvalidArgument
@@ -24,7 +33,7 @@ from index.generation.store import GenerationStore
 from index.memory.aggregation import Confirmations
 from index.memory.confirmation import Confirmation
 from index.memory.grades import DecayClock
-from index.memory.query_key import as_query_key
+from index.memory.query_key import as_query_key, bare_key
 from index.ranking.attention import AttentionHead, HeadConfig
 from index.ranking.explanation import explain_parts
 from index.ranking.retrieval import UNFINISHED_CANDIDATES, Query, with_vectors
@@ -41,7 +50,6 @@ if TYPE_CHECKING:
     from index.learning.fit import Fitted
 
 KINDS = (KeyKind.TITLE, KeyKind.PASSAGE)
-LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 MAX_GRADE = 4
 """The grade of a perfect document; its negative is the lowest grade."""
 
@@ -89,10 +97,11 @@ class Collection:
         of the stemmer, `none` for no stemming. kinds: the kinds of keys per document, of `title`, `passage` and
         `sentence`; passages are always included. typos: whether words of queries that no document contains are
         corrected. question_words: whether the words of questions, such as `how do I`, are left out of them. Raises
-        InvalidArgument for another language or kind, and for a config of another width than the encoder's.
+        InvalidArgument for another language or kind, and for a config with another width than the encoder's or a value
+        that it cannot have.
         """
-        if config is not None and config.dim != encoder.dim:
-            raise InvalidArgument(f"config.dim is {config.dim}; the vectors of the encoder have {encoder.dim} numbers")
+        if config is not None:
+            require_config(config, encoder.dim)
         if language not in ("none", *LANGUAGES):
             raise InvalidArgument(f"language is {language!r}; it must be none or one of {', '.join(LANGUAGES)}")
         self._kinds = {KeyKind.PASSAGE, *map(_kind_of, kinds)}
@@ -123,12 +132,12 @@ class Collection:
     def add(self, documents: Iterable[Document]) -> None:
         """Add documents. A document with a known id replaces the earlier document and keeps its feedback.
 
-        Raises InvalidArgument for a document whose id, text or title is not a string of Unicode characters. After an
-        error none of the documents is added.
+        Raises InvalidArgument for a document with a part of another type than the class says, such as an id that is no
+        string or a number that is not finite. After an error none of the documents is added.
         """
         documents = list(documents)
         for number, document in enumerate(documents):
-            _require_texts(number, document)
+            require_document(number, document)
         latest = {document.id: document for document in documents}
         encoded = encode_documents(self.encoder, list(latest.values()), self._kinds)
         removed = [self._rows[id] for id in latest if id in self._rows]
@@ -148,8 +157,11 @@ class Collection:
         self._remember([one for one in self._judgments.values() if one.document_id in latest])
 
     def remove(self, ids: Iterable[str]) -> None:
-        """Remove documents and the feedback on them; unknown ids are ignored."""
-        gone = {id: self._rows[id] for id in dict.fromkeys(ids) if id in self._rows}
+        """Remove documents and the feedback on them; unknown ids are ignored.
+
+        Raises InvalidArgument for a lone string.
+        """
+        gone = {id: self._rows[id] for id in dict.fromkeys(require_ids(ids)) if id in self._rows}
         self._store.apply(self._tick(), [], list(gone.values()))
         for id, row in gone.items():
             del self._rows[id], self._first_rows[id], self._documents[row]
@@ -157,7 +169,12 @@ class Collection:
         self._remember([], [self._judgments.pop(pair) for pair in forgotten])
 
     def search(self, text: str, limit: int = 10, prefix: bool = False) -> list[Hit]:
-        """Return the best documents for a query, best first. prefix: whether the last word may be unfinished."""
+        """Return the best documents for a query, best first. prefix: whether the last word may be unfinished.
+
+        Raises InvalidArgument for a text that is no string, and for a limit that is no whole number from 0 on.
+        """
+        require_text("text", text)
+        require_count("limit", limit)
         ranking = self._ranking(text, prefix=prefix)
         rows = self._store.current.rows[ranking.doc_indices[:limit]].tolist()
         return [
@@ -174,13 +191,13 @@ class Collection:
         """Store a judgment: a grade above 0 for a relevant document, below 0 for an irrelevant one, 0 to remove it.
 
         grade: a number from -4 to 4, also with decimals. The next search uses it as memory. `fit` learns from it; there
-        a grade below 0 counts like no grade.
-        Raises KeyError for an unknown document, and InvalidArgument for a text of white space alone and for another
-        grade.
+        a grade below 0 counts like no grade. A later judgment of the document replaces it, also with another case or
+        punctuation of the text. Raises KeyError for an unknown document, and InvalidArgument for a text of white space
+        alone and for another grade.
         """
-        if not _is_text(text) or not text.strip():
+        if not is_text(text) or not text.strip():
             raise InvalidArgument("the text of a judged query must be a string with more than white space")
-        if not isinstance(grade, Real) or not abs(grade) <= MAX_GRADE:  # a comparison with NaN is False
+        if not is_finite(grade) or abs(grade) > MAX_GRADE:
             raise InvalidArgument(f"grade is {grade!r}; it must be a number from {-MAX_GRADE} to {MAX_GRADE}")
         if document_id not in self._rows:
             raise KeyError(document_id)
@@ -189,26 +206,31 @@ class Collection:
         if grade:
             vector = self.encoder.encode_queries([text])[0]
             added = [_Judgment(next(self._numbers), key, text, vector, document_id, grade)]
-        before = self._judgments.pop((key, document_id), None)
+        pair = (bare_key(key), document_id)  # all spellings of a query are one, as in memory
+        before = self._judgments.pop(pair, None)
         if added:
-            self._judgments[key, document_id] = added[0]
+            self._judgments[pair] = added[0]
         self._remember(added, [before] if before else [])
 
     def fit(self, config: "FitConfig | None" = None) -> "Fitted":
-        """Train a challenger on all judgments; it becomes `head` if its gate passes. Raises NotEnoughFeedback.
+        """Train a challenger on all judgments; it becomes `head` if its gate passes.
+
+        Raises NotEnoughFeedback, and InvalidArgument for a config with a value that it cannot have.
 
         It learns effects of all fields of the metadata too.
 
         Every call is judged as the first decision against the head; only the service counts decisions (decision 0022).
         """
-        from index.learning.config import FitConfig  # torch is imported by a process that trains, and by no other
+        from index.learning.config import FitConfig, require_fit_config  # torch is imported by what trains alone
         from index.learning.examples import Feedback, with_search_vectors
         from index.learning.field_effects import labels_of
         from index.learning.fit import fit
 
+        config = FitConfig() if config is None else config
+        require_fit_config(config)
         by_key: dict[str, list[_Judgment]] = {}
-        for one in self._judgments.values():
-            by_key.setdefault(one.key, []).append(one)
+        for (key, _), one in self._judgments.items():
+            by_key.setdefault(key, []).append(one)
         feedback = [
             Feedback(key, of[-1].text, of[-1].vector, {self._rows[one.document_id]: one.grade for one in of})
             for key, of in sorted(by_key.items())
@@ -219,7 +241,7 @@ class Collection:
         labels = labels_of(generation, metadata, sorted({name for one in metadata for name in one}))
         named = [self._first_rows[one.document_id] for one in self._judgments.values() if one.grade > 0]
         newer = {self._rows[id] for id, first in self._first_rows.items() if first > max(named, default=first)}
-        steps = fit(generation, feedback, self.head, config or FitConfig(), labels=labels, newer=newer)
+        steps = fit(generation, feedback, self.head, config, labels=labels, newer=newer)
         while True:
             try:
                 next(steps)
@@ -235,9 +257,11 @@ class Collection:
     ) -> dict[str, float]:
         """Return the mean of each measure over the queries of qrels (query text -> document id -> grade).
 
-        The memory of a query's own judgments is left out. Raises InvalidArgument for another measure, and for a grade
-        that is not a whole number.
+        The memory of a query's own judgments is left out. Raises InvalidArgument for another measure, for a grade that
+        is not a whole number, and for qrels of another form.
         """
+        require_qrels(qrels)
+        require_measures(measures)
         from index.evaluation.measures import measure_run
 
         run = {text: self._ids(self._ranking(text, held_out=True)) for text in qrels}
@@ -286,16 +310,3 @@ def _kind_of(name: KeyKind | str) -> KeyKind:
             return kind
     known = ", ".join(kind.label for kind in OWN_KINDS)
     raise InvalidArgument(f"kinds has {name!r}; a kind must be one of {known}")
-
-
-def _require_texts(number: int, document: Document) -> None:
-    """Raise InvalidArgument if a part of a document that the index reads is no text. number: its place, from 0."""
-    for field in ("id", "text", "title"):
-        value = getattr(document, field)
-        if not _is_text(value) and not (field == "title" and value is None):
-            raise InvalidArgument(f"documents[{number}].{field} must be a string of Unicode characters")
-
-
-def _is_text(value: object) -> bool:
-    """Return whether a value is a string without lone surrogates, which are no characters and cannot be stored."""
-    return isinstance(value, str) and not LONE_SURROGATE.search(value)

@@ -18,7 +18,7 @@ FLOORS: dict[int, str] = {
     2: "index.encoding index.memory index.words",
     3: "index.generation",
     4: "index.ranking",
-    5: "index.learning index.partitions",
+    5: "index.arguments index.learning index.partitions",
     6: "index.collection service.settings service.storage",
     7: "service.http",
     8: "service.access service.runtime",

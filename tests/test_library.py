@@ -9,10 +9,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import index
-from index import Collection, Document, HeadConfig, NotEnoughFeedback, SearchError, load_encoder
+from index import Collection, Document, FitConfig, HeadConfig, NotEnoughFeedback, SearchError, load_encoder
+from index.errors import InvalidArgument
 from index.learning.examples import Feedback
 
 ROOT = Path(__file__).parents[1]
@@ -246,3 +248,109 @@ def test_evaluation_does_not_see_the_judgments_of_its_own_queries(animals: Colle
     animals.judge("good pet", "dog", 4)
     assert animals.evaluate(qrels, ["RR"]) == before
     assert ids(animals, "good pet")[0] == "dog"
+
+
+def test_removing_wants_several_ids(animals: Collection) -> None:
+    before = len(animals)
+    for wrong in ("cat", None, 3, [1]):
+        with pytest.raises(InvalidArgument):
+            animals.remove(wrong)  # type: ignore[arg-type]
+    assert len(animals) == before
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"limit": -1},
+        {"limit": 1.5},
+        {"limit": "3"},
+        {"limit": True},
+        {"text": None},
+        {"text": b"cat"},
+        {"text": "\ud800"},
+    ],
+)
+def test_a_search_refuses_what_it_does_not_take(animals: Collection, wrong: dict[str, Any]) -> None:
+    with pytest.raises(InvalidArgument, match=next(iter(wrong))):
+        animals.search(**{"text": "cat", **wrong})
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [
+        None,
+        [1],
+        {3: "x"},
+        {"\ud800": "x"},
+        {"a": float("nan")},
+        {"a": 10**400},
+        {"a": None},
+        {"a": {"b": 1}},
+        {"a": [1]},
+    ],
+)
+def test_metadata_has_texts_and_finite_numbers(animals: Collection, metadata: Any) -> None:
+    before = len(animals)
+    with pytest.raises(InvalidArgument, match=r"documents\[0\].metadata|in documents\[0\].metadata"):
+        animals.add([Document("new", "text", metadata=metadata)])
+    assert len(animals) == before
+    animals.add(
+        [Document("new", "text", metadata={"a": [], "b": np.float32(3), "c": np.int64(2), "d": True, "e": "x"})]
+    )
+
+
+@pytest.mark.parametrize("qrels", [None, [("a",)], {3: {"cat": 1}}, {"cat": ["cat"]}, {"cat": {3: 1}}])
+def test_judgments_to_evaluate_have_texts(animals: Collection, qrels: Any) -> None:
+    with pytest.raises(InvalidArgument):
+        animals.evaluate(qrels)
+
+
+@pytest.mark.parametrize("measures", ["nDCG@10", [], None, [3]])
+def test_measures_are_a_list_of_names(animals: Collection, measures: Any) -> None:
+    with pytest.raises(InvalidArgument, match="measure"):
+        animals.evaluate({"cat": {"cat": 1}}, measures)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"form": "x"},
+        {"normaliser": "y"},
+        {"heads": 0},
+        {"rank": 0},
+        {"inverse_temperature": -1.0},
+        {"sharpness": 0.0},
+        {"memory_gain": float("nan")},
+        {"beta": (1.0,)},
+        {"beta": (float("nan"),) * 10},
+    ],
+)
+def test_a_head_refuses_settings_that_it_cannot_have(wrong: dict[str, Any]) -> None:
+    encoder = load_encoder("hashing")
+    with pytest.raises(InvalidArgument, match=f"config.{next(iter(wrong))}"):
+        Collection(encoder, HeadConfig(**{"dim": encoder.dim, **wrong}))
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"recipes": ("foo",)},
+        {"interpretations": ("foo",)},
+        {"epochs": 0},
+        {"folds": 1},
+        {"hops": (-1.0,)},
+        {"priors": (float("nan"),)},
+        {"scalar_learning_rate": float("nan")},
+    ],
+)
+def test_a_fit_refuses_settings_that_it_cannot_have(animals: Collection, wrong: dict[str, Any]) -> None:
+    with pytest.raises(InvalidArgument, match=f"config.{next(iter(wrong))}"):
+        animals.fit(FitConfig(**wrong))
+    with pytest.raises(InvalidArgument, match="must be a FitConfig"):
+        animals.fit("x")  # type: ignore[arg-type]
+
+
+def test_a_judgment_in_another_spelling_replaces_the_earlier_one(animals: Collection) -> None:
+    animals.judge("Cats!", "cat", 4)
+    animals.judge("cats", "cat", 0)
+    assert all(hit.parts["memory"] == 0 for hit in animals.search("cats"))

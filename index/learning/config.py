@@ -3,7 +3,9 @@
 Imports no model and no torch, so that a process can start runs without loading the training libraries.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
+
+from index.errors import InvalidArgument
 
 EXPLORED = "explored"
 """The interpretation of clicks that learns from explored lists (`Recipe.interpretation`)."""
@@ -55,6 +57,28 @@ class FitConfig:
     """Least number of explored lists for the interpretation `explored`."""
     max_train_queries: int = 4_000
     max_test_queries: int = 1_500
+
+
+RECIPE_NAMES = ("initial", "weights", "projection", "values")
+INTERPRETATIONS = ("graded", "debiased", "naive", AVERAGED, "explored")
+
+
+def require_fit_config(config: object) -> None:
+    """Raise InvalidArgument for settings of a run that it cannot have."""
+    if not isinstance(config, FitConfig):
+        raise InvalidArgument("config must be a FitConfig")
+    for name, known in (("recipes", RECIPE_NAMES), ("interpretations", INTERPRETATIONS)):
+        others = set(getattr(config, name)).difference(known)
+        if others:
+            raise InvalidArgument(f"config.{name} has {min(others)!r}; a name must be one of {', '.join(known)}")
+    least = {"folds": 2, "seed": 0, "refresh": 0, "candidates": 0, "cross_validation_queries": 0, "min_explored": 0}
+    for one in fields(config):
+        value = getattr(config, one.name)
+        if one.type in ("int", int) and not (isinstance(value, int) and value >= least.get(one.name, 1)):
+            raise InvalidArgument(f"config.{one.name} is {value!r}; it must be from {least.get(one.name, 1)} on")
+        numbers = value if isinstance(value, tuple) else (value,)
+        if not all(number >= 0 for number in numbers if isinstance(number, float)):  # a comparison with NaN is False
+            raise InvalidArgument(f"config.{one.name} is {value!r}; its numbers must be from 0 on")
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,120 @@
+"""Checks of the arguments of the library. Each raises InvalidArgument, before anything is changed."""
+
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from numbers import Real
+from typing import Any
+
+from index.errors import InvalidArgument
+from index.ranking.attention import EVIDENCE, HeadConfig
+from index.ranking.normalisers import NORMALISERS
+from index.ranking.score_functions import FORMS
+from index.records import Document
+
+LONE_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+def is_text(value: object) -> bool:
+    """Return whether a value is a string without lone surrogates, which are no characters and cannot be stored."""
+    return isinstance(value, str) and not LONE_SURROGATE.search(value)
+
+
+def require_text(name: str, value: object) -> None:
+    """Require a string of Unicode characters."""
+    if not is_text(value):
+        raise InvalidArgument(f"{name} must be a string of Unicode characters")
+
+
+def require_count(name: str, value: object) -> None:
+    """Require a whole number from 0 on."""
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        raise InvalidArgument(f"{name} is {value!r}; it must be a whole number from 0 on")
+
+
+def require_document(number: int, document: object) -> None:
+    """Require a document whose parts have the types that they are declared with. number: its place, from 0."""
+    place = f"documents[{number}]"
+    if not isinstance(document, Document):
+        raise InvalidArgument(f"{place} must be a Document")
+    for field in ("id", "text", "title", "url"):
+        value = getattr(document, field)
+        if value is not None or field in ("id", "text"):
+            require_text(f"{place}.{field}", value)
+    if not isinstance(document.metadata, Mapping):
+        raise InvalidArgument(f"{place}.metadata must be a mapping")
+    for name, value in document.metadata.items():
+        require_text(f"a name in {place}.metadata", name)
+        if not _is_metadata(value):
+            wanted = "a string, a finite number, a boolean or a list of strings"
+            raise InvalidArgument(f"{place}.metadata[{name!r}] must be {wanted}")
+
+
+def _is_metadata(value: object) -> bool:
+    if isinstance(value, list):
+        return all(map(is_text, value))
+    return is_text(value) or is_finite(value)
+
+
+def is_finite(value: object) -> bool:
+    """Return whether a value is a number that a float can hold."""
+    with suppress(OverflowError):  # of an integer that no float can hold
+        return isinstance(value, Real) and math.isfinite(value)
+    return False
+
+
+def require_ids(ids: object) -> list[str]:
+    """Require ids, and not a single one; return them."""
+    if isinstance(ids, str) or not isinstance(ids, Iterable):
+        raise InvalidArgument("ids must be several strings, such as a list")
+    found = list(ids)
+    for number, id in enumerate(found):
+        require_text(f"ids[{number}]", id)
+    return found
+
+
+def require_qrels(qrels: object) -> None:
+    """Require query text -> document id -> grade."""
+    if not isinstance(qrels, Mapping):
+        raise InvalidArgument("qrels must be a mapping from queries to mappings from documents to grades")
+    for text, grades in qrels.items():
+        require_text("a query of qrels", text)
+        if not isinstance(grades, Mapping):
+            raise InvalidArgument(f"qrels[{text!r}] must be a mapping from documents to grades")
+        for id in grades:
+            require_text(f"a document of qrels[{text!r}]", id)
+
+
+def require_measures(measures: object) -> None:
+    """Require at least one name of a measure."""
+    if isinstance(measures, str) or not isinstance(measures, Sequence) or not measures:
+        raise InvalidArgument("measures must be a list with at least one name, such as nDCG@10")
+    for name in measures:
+        require_text("a measure", name)
+
+
+def require_config(config: object, dim: int) -> None:
+    """Require the settings of a head for vectors of this width."""
+    if not isinstance(config, HeadConfig):
+        raise InvalidArgument("config must be a HeadConfig")
+    if config.dim != dim:
+        raise InvalidArgument(f"config.dim is {config.dim}; the vectors of the encoder have {dim} numbers")
+    if config.form not in FORMS:
+        raise InvalidArgument(f"config.form is {config.form!r}; it must be one of {', '.join(FORMS)}")
+    if config.normaliser not in NORMALISERS:
+        raise InvalidArgument(f"config.normaliser is {config.normaliser!r}; it must be one of {', '.join(NORMALISERS)}")
+    for name, least in (("rank", 1), ("heads", 1), ("trees", 0), ("priors", 0), ("value_rank", 0)):
+        value = getattr(config, name)
+        if not isinstance(value, int) or value < least:
+            raise InvalidArgument(f"config.{name} is {value!r}; it must be a whole number from {least} on")
+    for name in ("inverse_temperature", "sharpness", "memory_gain", "memory_sharpness"):
+        value = getattr(config, name)
+        if not _is_positive(value):
+            raise InvalidArgument(f"config.{name} is {value!r}; it must be a number above 0")
+    if len(config.beta) != len(EVIDENCE) or not all(value == 0 or _is_positive(value) for value in config.beta):
+        raise InvalidArgument(f"config.beta must have {len(EVIDENCE)} numbers from 0 on")
+
+
+def _is_positive(value: Any) -> bool:
+    return is_finite(value) and bool(value > 0)
