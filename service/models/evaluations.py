@@ -29,7 +29,7 @@ from service.models.schemas import MEASURE_PATTERN, EvaluationIn
 from service.runtime.candidate_steps import stepped
 from service.runtime.collection import CollectionState
 from service.runtime.feedback_log import gather_feedback
-from service.runtime.feedback_repository import document_rows
+from service.runtime.feedback_repository import document_rows, learned_since
 from service.runtime.jobs import Progress
 from service.runtime.model_files import load_version
 from service.runtime.model_registry import require_own_vectors
@@ -164,7 +164,8 @@ def _queries(runtime: Runtime, state: CollectionState, wanted: EvaluationIn) -> 
     """Return the queries, their qrels over document rows, the origin of the qrels, and their unknown documents."""
     with runtime.database.read() as connection:
         if wanted.qrels is None:
-            feedback = gather_feedback(connection, state.id)
+            since = learned_since(connection, state.id, state.settings.memory_half_life_days)
+            feedback = gather_feedback(connection, state.id, since=since)
             learned, held_out = split(feedback)
             clicks = estimate_clicks(learned, highest_hash(feedback))  # as in a training run: without held-out queries
             asked = [one for one in held_out if not one.is_silent]

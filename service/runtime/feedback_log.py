@@ -75,7 +75,11 @@ class EventSummary:
 
 
 def gather_feedback(
-    connection: Connection, collection_id: int, encode: Encode | None = None, explored: bool = False
+    connection: Connection,
+    collection_id: int,
+    encode: Encode | None = None,
+    explored: bool = False,
+    since: str | None = None,
 ) -> list[Feedback]:
     """Return the feedback of every query text with a confirmed document that still exists, or with a solved session.
 
@@ -83,17 +87,19 @@ def gather_feedback(
 
     Queries in memory have vectors. `encode` computes the vectors of the other queries, which have a solved session and
     no confirmed document; without `encode` these queries are left out. explored: the feedback has the explored lists,
-    and queries without feedback have vectors if they have such lists; needs `encode`.
+    and queries without feedback have vectors if they have such lists; needs `encode`. since: the time from which events
+    and lists are read (`learned_since`); judgments have no age.
     """
     rows = document_rows(connection, collection_id)
     records: Records = {}
     _add_judgments(connection, collection_id, rows, records)
-    summary = _summarise_events(connection, collection_id, rows)
+    summary = _summarise_events(connection, collection_id, rows, since)
     for action in _all_actions(summary):
         record = records.setdefault(action.query_key, QueryRecord(action.text))
         if action.row not in record.ratings:
             record.places[action.row] = {}
-    _add_impressions(connection, collection_id, rows, summary, records, explored)
+    lists = impressions(connection, collection_id, since), shown_lists(connection, collection_id, since)
+    _add_impressions(lists, rows, summary, records, explored)
     for action in _all_actions(summary):  # no known list shows the documents of the actions that are left
         records[action.query_key].unlisted_grades[action.row] += action.grade
     silent = _silent(records, encode if explored else None)
@@ -150,10 +156,12 @@ def _add_judgments(connection: Connection, collection_id: int, rows: dict[str, i
             record.ratings.setdefault(row, []).append(judgment.rating)
 
 
-def _summarise_events(connection: Connection, collection_id: int, rows: dict[str, int]) -> EventSummary:
-    """Return the summary of all events. A client counts once per list and document."""
+def _summarise_events(
+    connection: Connection, collection_id: int, rows: dict[str, int], since: str | None = None
+) -> EventSummary:
+    """Return the summary of the events since a time. A client counts once per list and document."""
     summary = EventSummary()
-    for event in graded_events(connection, collection_id):
+    for event in graded_events(connection, collection_id, since):
         row = rows.get(event.document_id or "")
         if event.document_id is None:
             _add_verdict(summary, event)
@@ -204,8 +212,7 @@ def _add_verdict(summary: EventSummary, event: Any) -> None:
 
 
 def _add_impressions(
-    connection: Connection,
-    collection_id: int,
+    lists: tuple[Iterable[Any], Iterable[Any]],
     rows: dict[str, int],
     summary: EventSummary,
     records: Records,
@@ -214,11 +221,11 @@ def _add_impressions(
     """Count every logged or imported list of the queries with feedback, and the actions on it.
 
     Lists without a click count too, if events could come (`observed`): they lower the click rate of the documents that
-    they show. Pinned documents are left out. explored: explored lists are kept too.
+    they show. Pinned documents are left out. lists: both in the order of their times. explored: explored lists are kept
+    too.
     """
     unclicked: dict[str, tuple[QueryRecord, Solved]] = {}
     silent = _SilentKeys(records)
-    lists = impressions(connection, collection_id), shown_lists(connection, collection_id)
     in_order = merge(*lists, key=lambda shown: shown.created_at)  # each list is compared with the earlier ones
     for shown in observed(in_order, summary.is_acted):
         solved = summary.is_solved(shown)

@@ -2,21 +2,28 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from itertools import groupby
 from typing import Any
 
 import orjson
-from sqlalchemy import Connection, Select, Text, cast, exists, func, insert, select, union
+from sqlalchemy import Connection, Select, Text, cast, distinct, exists, func, insert, select, union
 from sqlalchemy.dialects import postgresql, sqlite
 
 from index.records import Floats, KeyKind
+from service.runtime.collection_settings import today
 from service.storage.checksums import row_checksum
+from service.storage.database import rfc3339
 from service.storage.dialects import is_sqlite
-from service.storage.event_times import acted_at
+from service.storage.event_times import acted_at, acted_since
 from service.storage.tables import DOCUMENTS, EVENTS, JUDGMENTS, KEYS, QUERIES
 from service.storage.tenants import named
 from service.storage.vector_codec import as_vector
 
+HALF_LIVES = 3
+"""The half-lives of memory after which clicks are not learned from: they have less than an eighth of their weight."""
+LEAST_QUERIES, LEAST_SHARE = 50, 0.1
+"""Clicks before are left out only if so many queries, and this share of all clicked ones, were clicked since."""
 IMPRESSION = "impression"
 CHUNK = 2_000
 """Rows that are read from the database at a time."""
@@ -49,14 +56,33 @@ def confirmed_count(connection: Connection, collection_id: int) -> int:
     return int(connection.execute(select(func.count()).select_from(union(*confirmed).subquery())).scalar_one())
 
 
+def learned_since(connection: Connection, collection_id: int, half_life_days: int | None) -> str | None:
+    """Return the time from which training and evaluation read clicks, RFC 3339: HALF_LIVES half-lives ago.
+
+    None, for all clicks, without a half-life, and where too few of the clicked queries were clicked since: an old log
+    that was imported is better than nothing.
+    """
+    if half_life_days is None:
+        return None
+    days = max(0, today() - HALF_LIVES * half_life_days)
+    since = rfc3339(datetime.fromtimestamp(0, UTC) + timedelta(days=days))
+    clicked = select(func.count(distinct(EVENTS.c.query_key))).where(
+        EVENTS.c.collection_id == collection_id, EVENTS.c.grade > 0
+    )
+    lately = connection.execute(clicked.where(acted_since(since))).scalar_one()
+    if lately < LEAST_QUERIES or lately < LEAST_SHARE * connection.execute(clicked).scalar_one():
+        return None
+    return since
+
+
 def judgments(connection: Connection, collection_id: int) -> Iterator[Any]:
     """Yield the judgments of a collection in the order of arrival."""
     wanted = select(JUDGMENTS).where(JUDGMENTS.c.collection_id == collection_id).order_by(JUDGMENTS.c.id)
     yield from connection.execute(wanted)
 
 
-def graded_events(connection: Connection, collection_id: int) -> Iterator[Any]:
-    """Yield the events with a grade other than 0, in the order of the times at which they count.
+def graded_events(connection: Connection, collection_id: int, since: str | None = None) -> Iterator[Any]:
+    """Yield the events with a grade other than 0 since a time, in the order of the times at which they count.
 
     `timestamp` is that time: a client whose clock is ahead does not act after the events that come later.
     """
@@ -65,17 +91,19 @@ def graded_events(connection: Connection, collection_id: int) -> Iterator[Any]:
         named(EVENTS.c.client_id).label("client_id"), EVENTS.c.session_id, acted_at().label("timestamp"),
     )  # fmt: skip
     wanted = select(*columns).where(EVENTS.c.collection_id == collection_id, EVENTS.c.grade != 0)
+    wanted = wanted if since is None else wanted.where(acted_since(since))
     return _streamed(connection, wanted.order_by(acted_at(), EVENTS.c.id))
 
 
-def impressions(connection: Connection, collection_id: int) -> Iterator[Any]:
-    """Yield the impressions of a collection in the order of their ids; `shown` and `request` are JSON text."""
+def impressions(connection: Connection, collection_id: int, since: str | None = None) -> Iterator[Any]:
+    """Yield the impressions since a time in the order of their ids; `shown` and `request` are JSON text."""
     shown, request = (cast(one, Text).label(one.key) for one in (QUERIES.c.shown, QUERIES.c.request))
     columns = (
         QUERIES.c.query_id, QUERIES.c.query_key, QUERIES.c.text, named(QUERIES.c.client_id).label("client_id"),
         QUERIES.c.session_id, QUERIES.c.created_at, shown, request,
     )  # fmt: skip
     wanted = select(*columns).where(QUERIES.c.collection_id == collection_id)
+    wanted = wanted if since is None else wanted.where(QUERIES.c.created_at >= since)
     return _streamed(connection, wanted.order_by(QUERIES.c.query_id))
 
 
@@ -96,9 +124,10 @@ class ShownList:
     """JSON: the parameters of the search, which are unknown."""
 
 
-def shown_lists(connection: Connection, collection_id: int) -> Iterator[ShownList]:
+def shown_lists(connection: Connection, collection_id: int, since: str | None = None) -> Iterator[ShownList]:
     """Yield a list for each query id that has impression events and no logged impression, in the order of their times.
 
+    since: the time from which events count; None for all.
     A document without a position follows the document before it, in the order of arrival.
     """
     one = EVENTS.c
@@ -113,6 +142,7 @@ def shown_lists(connection: Connection, collection_id: int) -> Iterator[ShownLis
         EVENTS.c.query_id.is_not(None),
         EVENTS.c.document_id.is_not(None),
         ~logged,
+        *(() if since is None else (acted_since(since),)),
     )
     began_at = func.min(acted_at()).over(partition_by=one.query_id)
     rows = _streamed(connection, wanted.order_by(began_at, one.query_id, one.position.nulls_last(), one.id))

@@ -29,6 +29,7 @@ from index.storage.files import read_manifest, sync_directory, write_manifest
 from service.runtime.collection_repository import PART_SIZE, collection_row, indexed_documents, require_collection
 from service.runtime.collection_settings import CollectionSettings
 from service.runtime.feedback_log import gather_feedback
+from service.runtime.feedback_repository import learned_since
 from service.runtime.loader import memory_keys
 from service.storage.database import DatabaseReader
 from service.training.repository import document_rows, feedback_window, metadata_of, newer_documents, texts_of
@@ -137,13 +138,17 @@ def write_inputs(
     else:
         store.apply(watermark, indexed_documents(connection, collection_id))
         encoder = cache(partial(encoder_of_keys, load, row["encoder"], row["fingerprint"]))
-        feedback = gather_feedback(connection, collection_id, lambda texts: encoder().encode_queries(texts), explored)
-        reading = replace(CollectionSettings(**row["settings"]).reading, known=known)
+        settings = CollectionSettings(**row["settings"])
+        since = learned_since(connection, collection_id, settings.memory_half_life_days)
+        feedback = gather_feedback(
+            connection, collection_id, lambda texts: encoder().encode_queries(texts), explored, since
+        )
+        reading = replace(settings.reading, known=known)
         feedback = with_search_vectors(store.current, feedback, encoder, reading)
         memory = memory_keys(connection, row)
         shown = {row for one in feedback for row in one.shown or ()}
         new = frozenset(newer_documents(connection, collection_id, sorted(shown)))
-        window = feedback_window(connection, collection_id)
+        window = feedback_window(connection, collection_id) | {"learned_since": since}
         named = shown | {row for one in feedback for row, gain in one.gains.items() if gain > 0}
         newer = frozenset(newer_documents(connection, collection_id, sorted(named)))
         metadata = metadata_of(connection, collection_id)
