@@ -24,7 +24,7 @@ from index.learning.examples import Batch, Example, make_batch, make_example
 from index.learning.losses import listwise_loss, session_loss
 from index.learning.reinforce import reinforce_loss
 from index.learning.torch_head import as_arrays, as_tensors, score_scalars, trainable_head
-from index.ranking.attention import AttentionHead, Candidates, HeadConfig, without_keys
+from index.ranking.attention import EVIDENCE, AttentionHead, Candidates, HeadConfig, without_keys
 from index.ranking.search import project
 from index.records import Floats
 
@@ -33,6 +33,7 @@ SCALAR_STEPS = 24
 START_HOP = 0.8
 """The g that training of the second hop begins with and decays towards: the attention of an untrained head is sure of
 the first document, so that from g = 0 the gradient leads away from its value."""
+WORDS, LIKE_WORDS = EVIDENCE.index("words"), [EVIDENCE.index(name) for name in ("corrected", "completed")]
 VALIDATION_BATCH = 64
 """Queries per batch in validation."""
 
@@ -241,6 +242,8 @@ class _Optimiser:
     def __init__(self, head: AttentionHead, recipe: Recipe, config: FitConfig) -> None:
         groups = _parameter_groups(head, recipe, config)
         self._head = head
+        self._weights = _Weights(head)
+        groups[0]["params"].append(self._weights.ratios)
         self._adamw = torch.optim.AdamW(groups, weight_decay=0.0)
         self._origin = [parameter.detach().clone() for group in groups for parameter in group["params"]]
         self._decay = recipe.decay
@@ -248,6 +251,7 @@ class _Optimiser:
     def step(self, dense: Tensor | None, batch: Batch) -> float:
         """Take one step on a batch, whose dense evidence may be given; return the loss before it."""
         head, candidates = self._head, batch.candidates
+        self._weights.begin()
         logits = head.candidate_logits(
             head.dense_after_hop(batch.query, candidates) if dense is None else dense, candidates
         )
@@ -265,8 +269,37 @@ class _Optimiser:
             for group in self._adamw.param_groups:
                 for parameter in group["params"]:
                     parameter.lerp_(next(origin), group["lr"] * self._decay)
-            head.beta.clamp_(min=0.0)
+            self._weights.end()
         return float(loss.detach())
+
+
+class _Weights:
+    """The weights of a head in training: those of corrected and completed words are multiples of that of exact words.
+
+    Few queries of a log have a corrected word, and none has a word that is not finished. With weights of their own,
+    such words would keep the initial weight, while that of exact words is learned and may become a tenth of it.
+    """
+
+    def __init__(self, head: AttentionHead) -> None:
+        self._head, self._beta = head, head.beta
+        initial = head.beta.detach()
+        self._are_multiples = bool(initial[WORDS] > 0)
+        self.ratios: Tensor = initial[LIKE_WORDS] / initial[WORDS] if self._are_multiples else torch.ones(2)
+        """The trainable factors (2,)."""
+        self.ratios.requires_grad_(True)
+
+    def begin(self) -> None:
+        """Give the head the weights of a step, from which gradients reach the factors."""
+        if self._are_multiples:
+            multiples = self.ratios * self._beta[WORDS]
+            self._head.beta = self._beta.index_copy(0, torch.tensor(LIKE_WORDS), multiples)
+
+    def end(self) -> None:
+        """Give the head the weights after a step. No weight is below 0."""
+        self._head.beta = self._beta.clamp_(min=0.0)
+        self.ratios.clamp_(min=0.0)
+        if self._are_multiples:
+            self._beta[LIKE_WORDS] = self.ratios * self._beta[WORDS]
 
 
 def _parameter_groups(head: AttentionHead, recipe: Recipe, config: FitConfig) -> list[dict[str, Any]]:
