@@ -31,6 +31,7 @@ from service.runtime.jobs import Progress
 from service.runtime.runtime import Runtime
 from service.storage.database import DatabaseRead, new_id
 from service.training.actions import cancel, end_canceled
+from service.training.attention import forget_attention
 
 CANCELED_SECONDS = 60
 """Time that a canceled training run has to end."""
@@ -168,6 +169,7 @@ def _erase_in(runtime: Runtime, state: CollectionState, receipt: dict[str, Any],
         with runtime.database.write() as connection:
             rows = repository.subject_rows(connection, state.id, receipt["kind"], subject)
             removed = repository.delete_rows(connection, rows)
+            forget_attention(connection, state.id)
             models = repository.models_since(connection, state.id, rows.trained_from) if rows.any else []
             receipt = _with_rows(receipt, rows, len(removed), canceled, models)
             repository.update_erasure(connection, receipt)

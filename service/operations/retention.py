@@ -23,6 +23,7 @@ from service.runtime.collection import CollectionState
 from service.runtime.collection_repository import PART_SIZE, bump_watermark, confirmations
 from service.runtime.runtime import Runtime
 from service.storage.database import rfc3339
+from service.training.attention import forget_attention
 
 EPOCH = date(1970, 1, 1)
 MOST_READ = 2_000
@@ -112,6 +113,8 @@ def _expiry(runtime: Runtime, state: CollectionState, before: str) -> Iterator[B
             impressions = repository.old_impressions(connection, state.id, before, first, PART_SIZE)
         if impressions:
             yield partial(_delete_impressions, impressions=impressions)
+    if queries:
+        yield partial(_forget_attention, collection_id=state.id)
 
 
 def _memory_expiry(runtime: Runtime, state: CollectionState, before: str) -> Iterator[Batch]:
@@ -122,6 +125,11 @@ def _memory_expiry(runtime: Runtime, state: CollectionState, before: str) -> Ite
         state.remembered_since = max(state.remembered_since, before)
     for ids in _parts(old):
         yield partial(_delete_memory, ids=ids)
+
+
+def _forget_attention(connection: Connection, collection_id: int) -> Forgotten:
+    forget_attention(connection, collection_id)
+    return Forgotten()
 
 
 def _delete_silent(connection: Connection, ids: Sequence[int]) -> Forgotten:

@@ -5,11 +5,32 @@ The report of a run has hashes of queries. Their texts come from the stored feed
 
 from typing import Any
 
+from sqlalchemy import Connection
+
 from index.learning.examples import hash_of
 from service.http.problems import not_found
 from service.runtime.collection import CollectionState
 from service.runtime.runtime import Runtime
 from service.training import repository
+
+
+def forget_attention(connection: Connection, collection_id: int) -> None:
+    """Delete the weights of queries that are no longer stored from the reports of runs.
+
+    Whoever guesses the text of a query can tell by its hash whether a report has it.
+    """
+    if not (reports := repository.reports_with_attention(connection, collection_id)):
+        return
+    stored = {_name_of(query_key) for query_key in repository.past_queries(connection, collection_id)}
+    for run_id, report in reports:
+        left = [one for one in report["attention"] if one["hash"] in stored]
+        if len(left) < len(report["attention"]):
+            repository.update_run(connection, run_id, report=report | {"attention": left})
+
+
+def _name_of(query_key: str) -> str:
+    """Return how a report names a query (`index.learning.held_out_attention`)."""
+    return f"{hash_of(query_key):016x}"
 
 
 def attention_of_run(runtime: Runtime, state: CollectionState, run_id: str) -> dict[str, Any]:
@@ -18,14 +39,14 @@ def attention_of_run(runtime: Runtime, state: CollectionState, run_id: str) -> d
         run = repository.find_run(connection, state.id, run_id)
         if run is None:
             raise not_found("training_run")
-        reported = {int(one["hash"], 16): one for one in (run.report or {}).get("attention", [])}
+        reported = {one["hash"]: one for one in (run.report or {}).get("attention", [])}
         past = repository.past_queries(connection, state.id) if reported else ()
-        texts = {number: text for text in past if (number := hash_of(text)) in reported}
+        texts = {name: text for text in past if (name := _name_of(text)) in reported}
         model = repository.model_of_run(connection, state.id, run_id)
     queries = [
-        {"q": texts[number], "before": one["before"], "after": one["after"]}
-        for number, one in reported.items()
-        if number in texts
+        {"q": texts[name], "before": one["before"], "after": one["after"]}
+        for name, one in reported.items()
+        if name in texts
     ]
     before = None if model is None else model.lineage.get("parent")
     return {"before": before, "after": None if model is None else model.version, "queries": queries}

@@ -250,6 +250,12 @@ def documents_at_runs(connection: Connection, collection_id: int) -> list[int]:
     return list(found.values())
 
 
+def reports_with_attention(connection: Connection, collection_id: int) -> list[tuple[str, dict[str, Any]]]:
+    """Return id and report of each run of a collection whose report has weights of held-out queries."""
+    wanted = select(TRAINING_RUNS.c.id, TRAINING_RUNS.c.report).where(TRAINING_RUNS.c.collection_id == collection_id)
+    return [(row.id, row.report) for row in connection.execute(wanted) if (row.report or {}).get("attention")]
+
+
 def past_queries(connection: Connection, collection_id: int) -> Iterator[str]:
     """Yield the query keys that have feedback on a document, in order."""
     wanted = (
