@@ -33,9 +33,22 @@ def require_count(name: str, value: object) -> None:
         raise InvalidArgument(f"{name} is {value!r}; it must be a whole number from 0 on")
 
 
-def require_document(number: int, document: object) -> None:
-    """Require a document whose parts have the types that they are declared with. number: its place, from 0."""
-    place = f"documents[{number}]"
+def require_several(name: str, values: object) -> list[Any]:
+    """Require several values, and not a lone string or document; return them."""
+    if isinstance(values, str | Document) or not isinstance(values, Iterable):
+        raise InvalidArgument(f"{name} must be several values, such as a list")
+    return list(values)
+
+
+def require_documents(documents: object) -> list[Document]:
+    """Require documents whose parts have the types that they are declared with; return them."""
+    found = require_several("documents", documents)
+    for number, document in enumerate(found):
+        _require_document(f"documents[{number}]", document)
+    return found
+
+
+def _require_document(place: str, document: object) -> None:
     if not isinstance(document, Document):
         raise InvalidArgument(f"{place} must be a Document")
     for field in ("id", "text", "title", "url"):
@@ -66,9 +79,7 @@ def is_finite(value: object) -> bool:
 
 def require_ids(ids: object) -> list[str]:
     """Require ids, and not a single one; return them."""
-    if isinstance(ids, str) or not isinstance(ids, Iterable):
-        raise InvalidArgument("ids must be several strings, such as a list")
-    found = list(ids)
+    found = require_several("ids", ids)
     for number, id in enumerate(found):
         require_text(f"ids[{number}]", id)
     return found

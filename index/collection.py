@@ -19,10 +19,11 @@ from index.arguments import (
     is_text,
     require_config,
     require_count,
-    require_document,
+    require_documents,
     require_ids,
     require_measures,
     require_qrels,
+    require_several,
     require_text,
 )
 from index.encoding.documents import encode_documents, words_of
@@ -104,7 +105,7 @@ class Collection:
             require_config(config, encoder.dim)
         if language not in ("none", *LANGUAGES):
             raise InvalidArgument(f"language is {language!r}; it must be none or one of {', '.join(LANGUAGES)}")
-        self._kinds = {KeyKind.PASSAGE, *map(_kind_of, kinds)}
+        self._kinds = {KeyKind.PASSAGE, *map(_kind_of, require_several("kinds", kinds))}
         self.encoder = encoder
         self.head = AttentionHead(config or HeadConfig(encoder.dim))
         self._folder = tempfile.TemporaryDirectory(prefix="softseek-")
@@ -135,9 +136,7 @@ class Collection:
         Raises InvalidArgument for a document with a part of another type than the class says, such as an id that is no
         string or a number that is not finite. After an error none of the documents is added.
         """
-        documents = list(documents)
-        for number, document in enumerate(documents):
-            require_document(number, document)
+        documents = require_documents(documents)
         latest = {document.id: document for document in documents}
         encoded = encode_documents(self.encoder, list(latest.values()), self._kinds)
         removed = [self._rows[id] for id in latest if id in self._rows]
@@ -199,7 +198,7 @@ class Collection:
             raise InvalidArgument("the text of a judged query must be a string with more than white space")
         if not is_finite(grade) or abs(grade) > MAX_GRADE:
             raise InvalidArgument(f"grade is {grade!r}; it must be a number from {-MAX_GRADE} to {MAX_GRADE}")
-        if document_id not in self._rows:
+        if not is_text(document_id) or document_id not in self._rows:
             raise KeyError(document_id)
         key = as_query_key(text)
         added = []

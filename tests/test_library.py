@@ -354,3 +354,13 @@ def test_a_judgment_in_another_spelling_replaces_the_earlier_one(animals: Collec
     animals.judge("Cats!", "cat", 4)
     animals.judge("cats", "cat", 0)
     assert all(hit.parts["memory"] == 0 for hit in animals.search("cats"))
+
+
+def test_one_document_is_not_several(animals: Collection) -> None:
+    for wrong in (Document("new", "text"), "new", None):
+        with pytest.raises(InvalidArgument, match="documents must be several"):
+            animals.add(wrong)  # type: ignore[arg-type]
+    with pytest.raises(InvalidArgument, match="kinds must be several"):
+        Collection(load_encoder("hashing"), kinds="title")
+    with pytest.raises(KeyError):
+        animals.judge("cat", ["cat"], 3)  # type: ignore[arg-type]
