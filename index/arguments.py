@@ -2,10 +2,12 @@
 
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from numbers import Real
+from numbers import Integral, Real
 from typing import Any
+
+import numpy as np
 
 from index.errors import InvalidArgument
 from index.ranking.attention import EVIDENCE, HeadConfig
@@ -29,8 +31,13 @@ def require_text(name: str, value: object) -> None:
 
 def require_count(name: str, value: object) -> None:
     """Require a whole number from 0 on."""
-    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+    if not is_whole(value, 0):
         raise InvalidArgument(f"{name} is {value!r}; it must be a whole number from 0 on")
+
+
+def is_whole(value: Any, least: int) -> bool:
+    """Return whether a value is a whole number from `least` on, also one of numpy."""
+    return isinstance(value, Integral) and type(value) is not bool and int(value) >= least
 
 
 def require_several(name: str, values: object) -> list[Any]:
@@ -65,9 +72,9 @@ def _require_document(place: str, document: object) -> None:
 
 
 def _is_metadata(value: object) -> bool:
-    if isinstance(value, list):
+    if isinstance(value, list | tuple):
         return all(map(is_text, value))
-    return is_text(value) or is_finite(value)
+    return is_text(value) or is_finite(value) or isinstance(value, np.bool_)
 
 
 def is_finite(value: object) -> bool:
@@ -97,12 +104,14 @@ def require_qrels(qrels: object) -> None:
             require_text(f"a document of qrels[{text!r}]", id)
 
 
-def require_measures(measures: object) -> None:
-    """Require at least one name of a measure."""
-    if isinstance(measures, str) or not isinstance(measures, Sequence) or not measures:
-        raise InvalidArgument("measures must be a list with at least one name, such as nDCG@10")
-    for name in measures:
+def require_measures(measures: object) -> list[str]:
+    """Require at least one name of a measure; return the names."""
+    found = require_several("measures", measures)
+    if not found:
+        raise InvalidArgument("measures must have at least one name, such as nDCG@10")
+    for name in found:
         require_text("a measure", name)
+    return found
 
 
 def require_config(config: object, dim: int) -> None:
@@ -111,20 +120,25 @@ def require_config(config: object, dim: int) -> None:
         raise InvalidArgument("config must be a HeadConfig")
     if config.dim != dim:
         raise InvalidArgument(f"config.dim is {config.dim}; the vectors of the encoder have {dim} numbers")
-    if config.form not in FORMS:
+    if config.form not in list(FORMS):
         raise InvalidArgument(f"config.form is {config.form!r}; it must be one of {', '.join(FORMS)}")
-    if config.normaliser not in NORMALISERS:
+    if config.normaliser not in list(NORMALISERS):
         raise InvalidArgument(f"config.normaliser is {config.normaliser!r}; it must be one of {', '.join(NORMALISERS)}")
     for name, least in (("rank", 1), ("heads", 1), ("trees", 0), ("priors", 0), ("value_rank", 0)):
         value = getattr(config, name)
-        if not isinstance(value, int) or value < least:
+        if not is_whole(value, least):
             raise InvalidArgument(f"config.{name} is {value!r}; it must be a whole number from {least} on")
     for name in ("inverse_temperature", "sharpness", "memory_gain", "memory_sharpness"):
         value = getattr(config, name)
         if not _is_positive(value):
             raise InvalidArgument(f"config.{name} is {value!r}; it must be a number above 0")
-    if len(config.beta) != len(EVIDENCE) or not all(value == 0 or _is_positive(value) for value in config.beta):
+    beta: object = config.beta
+    if not isinstance(beta, tuple | list) or len(beta) != len(EVIDENCE) or not all(map(_is_weight, beta)):
         raise InvalidArgument(f"config.beta must have {len(EVIDENCE)} numbers from 0 on")
+
+
+def _is_weight(value: Any) -> bool:
+    return is_finite(value) and bool(value >= 0)
 
 
 def _is_positive(value: Any) -> bool:

@@ -260,7 +260,7 @@ class Collection:
         is not a whole number, and for qrels of another form.
         """
         require_qrels(qrels)
-        require_measures(measures)
+        measures = require_measures(measures)
         from index.evaluation.measures import measure_run
 
         run = {text: self._ids(self._ranking(text, held_out=True)) for text in qrels}

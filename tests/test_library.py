@@ -322,6 +322,9 @@ def test_measures_are_a_list_of_names(animals: Collection, measures: Any) -> Non
         {"sharpness": 0.0},
         {"memory_gain": float("nan")},
         {"beta": (1.0,)},
+        {"beta": None},
+        {"form": []},
+        {"heads": True},
         {"beta": (float("nan"),) * 10},
     ],
 )
@@ -340,7 +343,12 @@ def test_a_head_refuses_settings_that_it_cannot_have(wrong: dict[str, Any]) -> N
         {"folds": 1},
         {"hops": (-1.0,)},
         {"priors": (float("nan"),)},
+        {"trees": None},
+        {"recipes": None},
+        {"epochs": True},
         {"scalar_learning_rate": float("nan")},
+        {"scalar_learning_rate": -1.0},
+        {"cost_budget": "x"},
     ],
 )
 def test_a_fit_refuses_settings_that_it_cannot_have(animals: Collection, wrong: dict[str, Any]) -> None:

@@ -3,7 +3,9 @@
 Imports no model and no torch, so that a process can start runs without loading the training libraries.
 """
 
+import math
 from dataclasses import dataclass, field, fields
+from numbers import Real
 
 from index.errors import InvalidArgument
 
@@ -60,6 +62,8 @@ class FitConfig:
 
 
 RECIPE_NAMES = ("initial", "weights", "projection", "values")
+LEAST = {"folds": 2, "seed": 0, "refresh": 0, "candidates": 0, "cross_validation_queries": 0, "min_explored": 0}
+"""The least values of fields that may not be 1, or may be 0."""
 INTERPRETATIONS = ("graded", "debiased", "naive", AVERAGED, "explored")
 
 
@@ -68,17 +72,23 @@ def require_fit_config(config: object) -> None:
     if not isinstance(config, FitConfig):
         raise InvalidArgument("config must be a FitConfig")
     for name, known in (("recipes", RECIPE_NAMES), ("interpretations", INTERPRETATIONS)):
-        others = set(getattr(config, name)).difference(known)
-        if others:
-            raise InvalidArgument(f"config.{name} has {min(others)!r}; a name must be one of {', '.join(known)}")
-    least = {"folds": 2, "seed": 0, "refresh": 0, "candidates": 0, "cross_validation_queries": 0, "min_explored": 0}
-    for one in fields(config):
-        value = getattr(config, one.name)
-        if one.type in ("int", int) and not (isinstance(value, int) and value >= least.get(one.name, 1)):
-            raise InvalidArgument(f"config.{one.name} is {value!r}; it must be from {least.get(one.name, 1)} on")
-        numbers = value if isinstance(value, tuple) else (value,)
-        if not all(number >= 0 for number in numbers if isinstance(number, float)):  # a comparison with NaN is False
-            raise InvalidArgument(f"config.{one.name} is {value!r}; its numbers must be from 0 on")
+        given: object = getattr(config, name)
+        if not isinstance(given, tuple | list) or not all(one in known for one in given):
+            raise InvalidArgument(f"config.{name} is {given!r}; its names must be of {', '.join(known)}")
+    for field_of in fields(config):
+        value, least = getattr(config, field_of.name), LEAST.get(field_of.name, 1)
+        if isinstance(field_of.default, int) and not (type(value) is int and value >= least):
+            raise InvalidArgument(f"config.{field_of.name} is {value!r}; it must be a whole number from {least} on")
+        if isinstance(field_of.default, float) and not _is_amount(value):
+            raise InvalidArgument(f"config.{field_of.name} is {value!r}; it must be a finite number from 0 on")
+    for name in ("hops", "contexts", "trees", "priors"):
+        value = getattr(config, name)
+        if not isinstance(value, tuple | list) or not all(map(_is_amount, value)):
+            raise InvalidArgument(f"config.{name} is {value!r}; it must have finite numbers from 0 on")
+
+
+def _is_amount(value: object) -> bool:
+    return isinstance(value, Real) and math.isfinite(value) and float(value) >= 0
 
 
 @dataclass(frozen=True)

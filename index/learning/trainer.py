@@ -34,6 +34,8 @@ START_HOP = 0.8
 """The g that training of the second hop begins with and decays towards: the attention of an untrained head is sure of
 the first document, so that from g = 0 the gradient leads away from its value."""
 WORDS, LIKE_WORDS = EVIDENCE.index("words"), [EVIDENCE.index(name) for name in ("corrected", "completed")]
+LEAST_WORDS = 0.01
+"""Least initial weight of exact words of which other weights are multiples."""
 VALIDATION_BATCH = 64
 """Queries per batch in validation."""
 
@@ -283,7 +285,7 @@ class _Weights:
     def __init__(self, head: AttentionHead) -> None:
         self._head, self._beta = head, head.beta
         initial = head.beta.detach()
-        self._are_multiples = bool(initial[WORDS] > 0)
+        self._are_multiples = bool(initial[WORDS] >= LEAST_WORDS)
         self.ratios: Tensor = initial[LIKE_WORDS] / initial[WORDS] if self._are_multiples else torch.ones(2)
         """The trainable factors (2,)."""
         self.ratios.requires_grad_(True)

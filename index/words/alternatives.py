@@ -36,7 +36,7 @@ MOST_DOCUMENTS = 5000
 """Documents up to which an unfinished character of a script without spaces stands for the pairs that it ends, too. The
 first such query after a change of the collection reads all words, which takes up to a second, and longer with more."""
 SYNONYM_FACTOR = 0.9
-FORM_FACTOR = 0.9
+FORM_FACTOR = 0.7
 """How much a participle counts in place of its verb, and a verb in place of its participle."""
 COMPOUND_FACTOR = 0.6
 POSSIBLE_COMPOUND_FACTOR = 0.4
@@ -130,7 +130,7 @@ def _split(word: Word, text: str, options: ReadingOptions, vocabulary: Vocabular
         return [word]
     if has_synonym(word.folded, options, vocabulary):
         return [word]
-    if options.participles and participles.other_forms(word, vocabulary):
+    if options.participles and participles.other_forms([word], vocabulary)[0]:
         return [word]
     unfinished = options.prefix and word.token.end == len(text)
     if unfinished and vocabulary.beginning(word.folded):
@@ -278,11 +278,16 @@ def _compound_words(position: int, word: Word, vocabulary: Vocabulary) -> list[S
 
 def _verb_forms(words: Sequence[Word], options: ReadingOptions, vocabulary: Vocabulary) -> list[Substitute]:
     """Return the verbs of participles and the participles of verbs among the words of a query."""
-    return [
-        Substitute(position, term, vocabulary.term_idf(term), FORM_FACTOR, Source.EXACT)
-        for position, word in enumerate(words if options.participles else ())
-        for term in participles.other_forms(word, vocabulary)
-    ]
+    if not options.participles:
+        return []
+    found = []
+    for position, terms in enumerate(participles.other_forms(words, vocabulary)):
+        known = vocabulary.term_count(words[position].term) > 0
+        own = vocabulary.term_idf(words[position].term)
+        for term in terms:
+            idf = min(own, vocabulary.term_idf(term))
+            found.append(Substitute(position, term, idf, FORM_FACTOR, Source.EXACT, keeps_weight=known))
+    return found
 
 
 def _is_known(word: str, options: ReadingOptions) -> bool:

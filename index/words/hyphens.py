@@ -26,8 +26,8 @@ def shares_of_words(text: str, words: Sequence[Word], vocabulary: Vocabulary) ->
     for first in _first_parts(text, words):
         terms = [words[first].term, words[first + 1].term]
         together = " ".join(terms)
-        if vocabulary.term_count(together):
-            share = vocabulary.idf_where_seen(together) / sum(map(vocabulary.idf_where_seen, terms))
+        if count := vocabulary.count_in_all(together):
+            share = vocabulary.idf_of(count) / sum(map(vocabulary.term_idf, terms))
             shares[first : first + 2] = [min(1.0, share)] * 2
     return shares
 

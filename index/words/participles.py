@@ -1,12 +1,13 @@
 """German participles: `gelöscht` of `löschen`, `abgemeldet` of `abmelden`, `bestellt` of `bestellen`.
 
 A stemmer leaves `gelöscht` and `Löschung` as they are and makes `lösch` of `löschen`. The collection decides: a
-participle stands for its verb where documents have the verb or its noun, so `Gesicht` is no form of `sich`. Participles
-whose vowel changes, such as `gefunden`, are not formed. Words are written without umlauts here.
+participle stands for a verb where documents have the verb or its noun. Participles whose vowel changes, such as
+`gefunden`, are not formed. Nothing tells a noun from a verb, so `Rechen` stands for `gerecht` too: such a form counts
+less than the word itself, and takes nothing from its weight. Words are written without umlauts here.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from index.words.vocabulary import Vocabulary
 from index.words.word import Word
@@ -31,18 +32,30 @@ VERB = re.compile(rf"({SEPARABLE})?(\w{{3,}}?)(?:en|(?<=[lr])n|ung|ungen)")
 ENDINGS_OF_VERBS = ("en", "n", "ung", "ungen")
 
 
-def other_forms(word: Word, vocabulary: Vocabulary) -> list[str]:
-    """Return the terms of the other forms of a verb that documents have: the verb, its noun and its participle."""
-    roots, written = set(_roots(word.folded)), []
-    if verb := VERB.fullmatch(word.folded):
-        prefix, root = verb[1] or "", verb[2]
-        roots.add(prefix + root)
-        written += _participles(prefix, root)
-    verbs = [root + ending for root in sorted(roots) for ending in ENDINGS_OF_VERBS]
-    written += [form for form, count in zip(verbs, vocabulary.counts(verbs), strict=True) if count]
-    terms = {of[0] for of in map(vocabulary.stems, written) if len(of) == 1} - {word.term}
-    vocabulary.learn(sorted(terms))
-    return sorted(term for term in terms if vocabulary.term_count(term))
+def other_forms(words: Sequence[Word], vocabulary: Vocabulary) -> list[list[str]]:
+    """Return for each word the terms of the other forms of its verb that documents have: verb, noun and participle.
+
+    The words of a query are looked up together: each look-up may be a call to other machines.
+    """
+    verbs = [_verbs(word.folded) for word in words]
+    counted = dict.fromkeys(form for of in verbs for form in of)
+    counts = dict(zip(counted, vocabulary.counts(list(counted)), strict=True))
+    written = [
+        [form for form in of if counts[form]] + _participles(word.folded) for of, word in zip(verbs, words, strict=True)
+    ]
+    terms = [{of[0] for of in map(vocabulary.stems, forms) if len(of) == 1} for forms in written]
+    vocabulary.learn(sorted(set().union(*terms)))
+    return [
+        sorted(term for term in of - {word.term} if vocabulary.term_count(term))
+        for of, word in zip(terms, words, strict=True)
+    ]
+
+
+def _verbs(word: str) -> list[str]:
+    """Return how the verb, and its noun, may be written of which a word is a form."""
+    verb = VERB.fullmatch(word)
+    roots = {*_roots(word), *(() if verb is None else [(verb[1] or "") + verb[2]])}
+    return [root + ending for root in sorted(roots) for ending in ENDINGS_OF_VERBS]
 
 
 def _roots(word: str) -> Iterator[str]:
@@ -55,8 +68,12 @@ def _roots(word: str) -> Iterator[str]:
                     yield (found[1] or "") + found[2]
 
 
-def _participles(prefix: str, root: str) -> list[str]:
+def _participles(word: str) -> list[str]:
     """Return how the participle of a verb may be written."""
+    verb = VERB.fullmatch(word)
+    if verb is None:
+        return []
+    prefix, root = verb[1] or "", verb[2]
     whole = prefix + root
     if re.fullmatch(NO_GE, whole):
         return [f"{whole}t", f"{whole}et"]

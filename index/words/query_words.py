@@ -47,6 +47,8 @@ class Alternative(NamedTuple):
     source: Source
     of_phrase: bool = False
     """Whether it stands for the query's word only together with the other words of a phrase."""
+    keeps_weight: bool = False
+    """Whether the slot keeps the idf of the query's word."""
 
 
 class Phrase(NamedTuple):
@@ -90,8 +92,9 @@ class QueryWords(NamedTuple):
     ) -> "QueryWords":
         """Return the words of a query (Q,) with idf (Q,).
 
-        A slot with alternatives has the smaller of two idf values: its own and the idf of its first alternative. Its
-        own word gets this idf too: the words are found together, and the own word may be unknown or unfinished.
+        A slot with alternatives has the smaller of two idf values: its own and the idf of its first alternative that
+        does not leave it its weight. Its own word gets this idf too: the words are found together, and the own word may
+        be unknown or unfinished.
         An alternative that is a word of the query itself is left out: the document has that word exactly.
         """
         listed = numbers.tolist()
@@ -112,7 +115,8 @@ class QueryWords(NamedTuple):
         factor = np.concatenate([np.ones(len(own)), [one.factor for _, one in kept]]).astype(np.float32)
         source = np.concatenate([np.zeros(len(own), np.int64), [int(one.source) for _, one in kept]])
         weight = weight.copy()
-        for at, one in dict(reversed(kept)).items():
+        lowering = [(slot, one) for slot, one in kept if not one.keeps_weight]
+        for at, one in dict(reversed(lowering)).items():
             weight[at] = min(weight[at], one.idf)
         every_idf = np.concatenate([weight, [one.idf for _, one in kept]]).astype(np.float32)
         order = np.argsort(words, kind="stable")

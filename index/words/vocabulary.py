@@ -108,9 +108,13 @@ class Vocabulary:
         listed = self.listed_count(term)
         return self._all_postings.idf(self._frequency_in_all("words", term) if listed is None else listed)
 
-    def idf_where_seen(self, term: str) -> float:
-        """Return the BM25 idf of a term among the documents that the reader sees; of all terms that it has."""
-        return self._postings.idf(self.term_count(term))
+    def count_in_all(self, terms: str) -> int:
+        """Return the number of documents with all of these terms, with spaces between them, also for a reader."""
+        return self._frequency_in_all("words", terms)
+
+    def idf_of(self, count: int) -> float:
+        """Return the BM25 idf of what so many of all documents have."""
+        return self._all_postings.idf(count)
 
     @property
     def documents(self) -> int:
@@ -118,8 +122,8 @@ class Vocabulary:
         return self._postings.documents
 
     def term_count(self, term: str) -> int:
-        """Return the number of documents with a term of the index, a stem; with all terms of one that has spaces."""
-        listed = None if self._sees_some or " " in term else self.listed_count(term)
+        """Return the number of documents with a term of the index, a stem."""
+        listed = None if self._sees_some else self.listed_count(term)
         return self._frequency("words", term) if listed is None else listed
 
     @property

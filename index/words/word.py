@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from index.words.query_words import Source
+from index.words.query_words import Alternative, Source
 from index.words.tokens import Token
 
 
@@ -24,7 +24,8 @@ class Substitute:
     """A term of the index that stands for the word at a position of the query, or the terms of a phrase.
 
     term: the terms of a phrase have spaces between them. of_phrase: whether the term counts as one word of a phrase,
-    which is a substitute of its own.
+    which is a substitute of its own. keeps_weight: whether the word at the position keeps its weight although this term
+    is in more documents.
     """
 
     position: int
@@ -33,6 +34,12 @@ class Substitute:
     factor: float
     source: Source
     of_phrase: bool = False
+    keeps_weight: bool = False
+
+    def numbered(self, number: int, share: float) -> Alternative:
+        """Return the substitute by the number of its term. share: how much the word at its position counts."""
+        idf = self.idf * share
+        return Alternative(self.position, number, idf, self.factor, self.source, self.of_phrase, self.keeps_weight)
 
     @property
     def searched(self) -> list[tuple[str, float]]:

@@ -19,7 +19,7 @@ from index.records import Floats, Ints
 from index.words.alternatives import Alternatives, alternatives, split_compounds
 from index.words.hyphens import shares_of_words
 from index.words.postings import Factors, Postings
-from index.words.query_words import Alternative, Field, Phrase, QueryWords, Source, Words, number_words
+from index.words.query_words import Field, Phrase, QueryWords, Source, Words, number_words
 from index.words.question_words import without_question_words
 from index.words.reading_options import EXACTLY, ReadingOptions
 from index.words.slots import OTHER_COMPLETIONS, Slot, scores_of_recent, slots_of
@@ -336,7 +336,7 @@ def _reading(
     idf = np.asarray([vocabulary.term_idf(term) * share for term, share in zip(terms, shares, strict=True)], np.float32)
     numbers = number_words([*terms, *(one.term for one in found.substitutes)])
     numbered = [
-        Alternative(one.position, int(number), one.idf * shares[one.position], one.factor, one.source, one.of_phrase)
+        one.numbered(int(number), shares[one.position])
         for one, number in zip(found.substitutes, numbers[len(terms) :], strict=True)
     ]
     boosts = (*zip(terms, shares, strict=True), *(pair for one in found.substitutes for pair in one.searched))

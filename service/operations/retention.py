@@ -23,7 +23,7 @@ from service.runtime.collection import CollectionState
 from service.runtime.collection_repository import PART_SIZE, bump_watermark, confirmations
 from service.runtime.runtime import Runtime
 from service.storage.database import rfc3339
-from service.training.attention import forget_attention
+from service.training.attention import forget_attention, outdated_reports
 
 EPOCH = date(1970, 1, 1)
 MOST_READ = 2_000
@@ -113,7 +113,9 @@ def _expiry(runtime: Runtime, state: CollectionState, before: str) -> Iterator[B
             impressions = repository.old_impressions(connection, state.id, before, first, PART_SIZE)
         if impressions:
             yield partial(_delete_impressions, impressions=impressions)
-    if queries:
+    with runtime.database.read() as connection:
+        outdated = outdated_reports(connection, state.id)
+    if outdated:
         yield partial(_forget_attention, collection_id=state.id)
 
 

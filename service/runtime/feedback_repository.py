@@ -66,8 +66,9 @@ def learned_since(connection: Connection, collection_id: int, half_life_days: in
         return None
     days = max(0, today() - HALF_LIVES * half_life_days)
     since = rfc3339(datetime.fromtimestamp(0, UTC) + timedelta(days=days))
+    living = select(DOCUMENTS.c.id).where(DOCUMENTS.c.collection_id == collection_id)
     clicked = select(func.count(distinct(EVENTS.c.query_key))).where(
-        EVENTS.c.collection_id == collection_id, EVENTS.c.grade > 0
+        EVENTS.c.collection_id == collection_id, EVENTS.c.grade > 0, EVENTS.c.document_id.in_(living)
     )
     lately = connection.execute(clicked.where(acted_since(since))).scalar_one()
     if lately < LEAST_QUERIES or lately < LEAST_SHARE * connection.execute(clicked).scalar_one():

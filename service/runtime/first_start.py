@@ -81,8 +81,10 @@ def require_database(directory: Path, copy: bool = False) -> None:
 def require_database_of(directory: Path, identity: str) -> None:
     """Raise OtherDatabase if the contents of the directory are not of the PostgreSQL database with this identity.
 
-    The caller owns the directory, which is of this database from now on.
+    The caller owns the directory, which is of this database from now on. Raises RestoreUnfinished too.
     """
+    if (directory / RESTORING).exists():
+        raise RestoreUnfinished(directory)
     if _is_copy(directory):
         raise OtherDatabase(directory, "a searcher", "start it with --role searcher, or use another directory")
     if (directory / DATABASE_FILE).exists():

@@ -19,6 +19,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from index.errors import DamagedFile, SearchError
 from index.storage.files import sync_directory
+from index.storage.full_disk import is_full, lacks_space
 from service.snapshots.archive import FORMAT, Advance, check_bytes, ignore, read_manifest, unpack
 from service.snapshots.repository import key_count
 from service.snapshots.state import state_hash
@@ -32,6 +33,7 @@ MODELS = "models"
 """The folder of models in snapshots of schemas before 0012."""
 OF_A_MOUNT = {"lost+found", LOCK_FILE, RESTORING}
 """What an empty mount point may have."""
+MOUNTS = Path("/proc/self/mountinfo")
 SPARE_BYTES = 64 * 1024 * 1024
 
 
@@ -61,15 +63,19 @@ def restore(
     data: a path where nothing is, or an empty directory, which may be a mount point.
     """
     data = data.absolute()
-    is_mount = os.path.ismount(data)
+    is_mount = is_mount_point(data)
     unpacked = data / RESTORING if is_mount else data.with_name(data.name + RESTORING)
     _require_empty(data, is_mount)
     sha256 = check_bytes(path, advance)
     data.parent.mkdir(parents=True, exist_ok=True)
     lock = OwnerLock(data if is_mount else unpacked)  # no second restore and no service uses the folder
+    begun = not is_mount
     try:
+        _require_empty(data, is_mount)  # a service may have begun to use it meanwhile
+        begun = True
+        if is_mount and unpacked.exists():
+            _delete_moved(data)
         unpacked.mkdir(mode=0o700, exist_ok=True)
-        _delete_moved(data, is_mount)
         _empty(unpacked)
         reached("prepared")
         manifest = _unpack_checked(path, unpacked, advance)
@@ -85,8 +91,10 @@ def restore(
         sync_directory(data if is_mount else data.parent)
     except BaseException:
         with suppress(OSError):
-            _delete_moved(data, is_mount)
-            shutil.rmtree(unpacked)
+            if begun and is_mount:
+                _delete_moved(data)
+            if begun:
+                shutil.rmtree(unpacked)
         raise
     finally:
         lock.release()
@@ -134,6 +142,8 @@ def _upgraded_state(folder: Path, advance: Advance) -> str:
         with database.read() as connection:
             return state_hash(connection, lambda: advance(0)).sha256
     except (SQLAlchemyError, LookupError, ValueError, OSError) as error:
+        if is_full(error) or lacks_space(folder):
+            raise NotRestorable("the disk has too little space to upgrade the unpacked database") from error
         raise DamagedFile("the database of the snapshot cannot be upgraded to the schema of this version") from error
     finally:
         database.close()
@@ -158,10 +168,21 @@ def _move_into_place(unpacked: Path, data: Path, is_mount: bool) -> None:
     unpacked.rmdir()
 
 
-def _delete_moved(data: Path, is_mount: bool) -> None:
+def _delete_moved(data: Path) -> None:
     """Delete what a restore that did not end has moved into a mount point."""
-    for name in (MODELS, DATABASE_FILE) if is_mount else ():
+    for name in (MODELS, DATABASE_FILE):
         _delete(data / name)
+
+
+def is_mount_point(path: Path) -> bool:
+    """Return whether something is mounted at a path, also a folder of the same file system (Linux)."""
+    if os.path.ismount(path):
+        return True
+    with suppress(OSError):
+        lines = MOUNTS.read_text(encoding="utf-8", errors="surrogateescape").splitlines()
+        mounted = {line.split(" ")[4] for line in lines}
+        return str(path.resolve()).replace(" ", "\\040") in mounted
+    return False
 
 
 def _empty(folder: Path) -> None:

@@ -19,13 +19,18 @@ def forget_attention(connection: Connection, collection_id: int) -> None:
 
     Whoever guesses the text of a query can tell by its hash whether a report has it.
     """
+    for run_id, report in outdated_reports(connection, collection_id).items():
+        repository.update_run(connection, run_id, report=report)
+
+
+def outdated_reports(connection: Connection, collection_id: int) -> dict[str, dict[str, Any]]:
+    """Return the run and the new report of each report that has weights of a query that is no longer stored."""
     if not (reports := repository.reports_with_attention(connection, collection_id)):
-        return
+        return {}
     stored = {_name_of(query_key) for query_key in repository.past_queries(connection, collection_id)}
-    for run_id, report in reports:
-        left = [one for one in report["attention"] if one["hash"] in stored]
-        if len(left) < len(report["attention"]):
-            repository.update_run(connection, run_id, report=report | {"attention": left})
+    left = {run_id: [one for one in of["attention"] if one["hash"] in stored] for run_id, of in reports}
+    changed = [(run_id, of) for run_id, of in reports if len(left[run_id]) < len(of["attention"])]
+    return {run_id: of | {"attention": left[run_id]} for run_id, of in changed}
 
 
 def _name_of(query_key: str) -> str:

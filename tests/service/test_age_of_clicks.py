@@ -78,6 +78,14 @@ def test_an_old_log_is_read_where_there_is_little_else(shop: CollectionClient, l
     assert learned(shop)[0] == LEAST_QUERIES + lately
 
 
+def test_clicks_on_deleted_documents_do_not_count(shop: CollectionClient) -> None:
+    shop.add({"id": "gone", "text": "a scarf that is sold out"})
+    click(shop, LEAST_QUERIES, "coat", 4 * HALF_LIFE)
+    click(shop, LEAST_QUERIES, "gone", 1)
+    assert shop.client.delete(f"{shop.path}/documents/gone").status_code == 204
+    assert learned(shop)[0] == LEAST_QUERIES
+
+
 def test_few_new_queries_beside_many_old_ones_are_not_enough(shop: CollectionClient) -> None:
     click(shop, 11 * LEAST_QUERIES, "coat", 4 * HALF_LIFE)
     click(shop, LEAST_QUERIES, "hat", 1)

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from service.runtime.first_start import RestoreUnfinished
+from service.snapshots import restoring
 from service.snapshots.restoring import NotRestorable, restore, verify
 from service.storage.database import UnsuitableDatabase
 from tests.service.test_snapshot_files import data, file, running, state_of
@@ -20,7 +21,7 @@ def mount(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     target = tmp_path / "volume"
     target.mkdir()
     (target / "lost+found").mkdir()
-    monkeypatch.setattr("service.snapshots.restoring.os.path.ismount", lambda path: path == target)
+    monkeypatch.setattr(restoring, "is_mount_point", lambda path: path == target)
     return target
 
 
@@ -73,3 +74,31 @@ def test_a_file_that_another_user_owns_is_named_at_the_start(tmp_path: Path, mon
     monkeypatch.setattr(os, "access", lambda path, mode: path != denied and access(path, mode))
     with pytest.raises(UnsuitableDatabase, match=f"{denied} cannot be read and written"), running(tmp_path / "data"):
         pass
+
+
+def test_a_database_that_came_meanwhile_is_not_deleted(
+    file: Path, mount: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    check = restoring.check_bytes
+
+    def check_and_serve(path: Path, advance: restoring.Advance) -> str:
+        with running(mount):
+            pass
+        return check(path, advance)
+
+    monkeypatch.setattr(restoring, "check_bytes", check_and_serve)
+    with pytest.raises(NotRestorable, match="not an empty directory"):
+        restore(file, mount)
+    assert (mount / "softseek.db").exists()
+
+
+def test_a_folder_that_is_mounted_from_the_same_file_system_is_a_mount_point(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "a folder"
+    folder.mkdir()
+    table = tmp_path / "mountinfo"
+    table.write_text(f"1 2 0:3 / {str(folder).replace(' ', chr(92) + '040')} rw - ext4 /dev/sda rw\n")
+    monkeypatch.setattr(restoring, "MOUNTS", table)
+    assert restoring.is_mount_point(folder)
+    assert not restoring.is_mount_point(tmp_path)

@@ -13,9 +13,16 @@ from tests.service.client import create, good
 PAGES = ("/", "/queries", "/learning")
 
 
-def fail(visit: Visit, address: str, times: int = 1) -> None:
+def fail(visit: Visit, address: str, times: int = 1, status: int = 503) -> None:
     """Let the next requests to addresses of this pattern fail, as those to a service that is starting."""
-    visit.page.route(address, lambda route: route.fulfill(status=503, body="{}"), times=times)
+    visit.page.route(address, lambda route: route.fulfill(status=status, body="{}"), times=times)
+
+
+def search(timed_visit: Visit, q: str) -> None:
+    """Search on the stopped clock, and wait for the hits."""
+    with timed_visit.answered(q):
+        timed_visit.page.locator("#q").fill(q)
+        timed_visit.pass_time(200)
 
 
 def top(element: Locator) -> float:
@@ -154,6 +161,17 @@ class TestLayout:
         expect(timed_visit.page.locator("#closest q")).to_be_visible()
         assert top(timed_visit.titles.first) == before
 
+    def test_a_long_closest_sentence_is_scrolled_in_its_place(self, site: Site, timed_visit: Visit) -> None:
+        long = create(site.tools.client, "long", filterable=["topic"])
+        long.add({"id": "l", "title": "Copies", "text": f"A git tool copies {'very ' * 100}fast."})
+        timed_visit.open(c="long")
+        search(timed_visit, "which git tool copies")
+        before = top(timed_visit.titles.first)
+        timed_visit.pass_time(2000)
+        expect(timed_visit.page.locator("#closest q")).to_be_visible()
+        assert top(timed_visit.titles.first) == before
+        expect(timed_visit.page.locator("#closest")).to_have_attribute("tabindex", "0")
+
     def test_what_opens_is_high_enough_for_a_finger(self, visit: Visit) -> None:
         visit.open(q="git tool")
         boxes = [one.bounding_box() for one in visit.page.locator("#hits .hit:first-child summary").all()]
@@ -206,6 +224,58 @@ class TestFailures:
             timed_visit.pass_time(3000)
         expect(timed_visit.page.get_by_role("alert")).to_be_hidden()
         expect(timed_visit.titles.first).to_have_text("git tool 2")
+
+    def test_more_results_wait_for_the_answer_to_a_search_that_is_sent_again(self, timed_visit: Visit) -> None:
+        timed_visit.open()
+        search(timed_visit, "copies folders")
+        expect(timed_visit.button("More results")).to_be_visible()
+        fail(timed_visit, "**/search", 2)  # the search and the counts of its filters, of which there are none here
+        timed_visit.page.locator("#q").fill("git tool")
+        timed_visit.pass_time(200)
+        expect(timed_visit.page.get_by_role("alert")).to_be_visible()
+        expect(timed_visit.button("More results")).to_be_hidden()
+
+    def test_a_search_is_logged_once_although_a_count_fails(self, timed_visit: Visit) -> None:
+        timed_visit.open()
+        search(timed_visit, "tool counted once")
+        timed_visit.page.get_by_label("git").check()
+        timed_visit.page.route(
+            "**/search",
+            lambda route: (
+                route.fulfill(status=503, body="{}")
+                if route.request.post_data_json.get("limit") == 1
+                else route.fallback()
+            ),
+        )
+        timed_visit.pass_time(1200)
+        expect(timed_visit.titles).to_have_count(4)
+        timed_visit.press("Enter")
+        timed_visit.pass_time(5000)
+        expect(timed_visit.page.get_by_role("alert")).to_be_hidden()
+        assert timed_visit.logged_searches().count("tool counted once") == 1
+
+    def test_more_results_that_do_not_come_leave_the_summary(self, timed_visit: Visit) -> None:
+        timed_visit.open()
+        search(timed_visit, "copies folders")
+        before = timed_visit.page.locator("#summary").inner_text()
+        with timed_visit.held("**/search"):
+            timed_visit.button("More results").click()
+            timed_visit.pass_time(1000)
+            expect(timed_visit.page.locator("#summary")).to_have_text("Searching…")
+            timed_visit.page.unroute("**/search")
+            fail(timed_visit, "**/search")
+        expect(timed_visit.page.locator("#summary")).not_to_have_text("Searching…")
+        assert before
+
+    def test_an_error_that_stays_is_not_tried_again(self, timed_visit: Visit) -> None:
+        timed_visit.open()
+        fail(timed_visit, "**/search", 9, 500)
+        timed_visit.page.locator("#q").fill("git tool")
+        timed_visit.pass_time(200)
+        expect(timed_visit.page.get_by_role("alert")).to_contain_text("status 500")
+        sent = len(timed_visit.posted("search"))
+        timed_visit.pass_time(9000)
+        assert len(timed_visit.posted("search")) == sent
 
     def test_filters_come_when_the_service_answers(self, timed_visit: Visit) -> None:
         fail(timed_visit, "**/collections/tools")
@@ -280,6 +350,29 @@ class TestReturns:
         assert (
             site.stored("SELECT text FROM queries JOIN events USING (query_id) WHERE text = 'python tool undone'") == []
         )
+
+    def test_the_deletion_is_offered_for_the_query_with_feedback_alone(self, visit: Visit) -> None:
+        visit.open(q="python tool offered")
+        visit.page.locator("#hits .thumb").first.click()
+        visit.button("Search again").click()
+        undo = visit.button("Delete all feedback on this search")
+        expect(undo).to_be_visible()
+        visit.page.get_by_label("Sort by").select_option("year, ascending")
+        expect(undo).to_be_visible()
+        visit.search("another query")
+        expect(undo).to_be_hidden()
+
+    def test_typing_during_a_return_shows_the_first_hits_of_the_new_query(self, visit: Visit) -> None:
+        visit.open(q="copies folders")
+        visit.button("More results").click()
+        expect(visit.titles).to_have_count(12)
+        visit.titles.last.get_by_role("link").click()
+        visit.page.wait_for_url("https://tools.example/*")
+        with visit.held("**/search"):
+            visit.page.go_back()
+            visit.page.locator("#q").fill("git tool 2")
+        expect(visit.titles.first).to_have_text("git tool 2")
+        expect(visit.titles).to_have_count(10)
 
     def test_an_alias_stays_in_the_address(self, site: Site, visit: Visit) -> None:
         good(site.tools.client.put("/v1/aliases/shop", json={"collection": "tools"}))

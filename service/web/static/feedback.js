@@ -6,7 +6,7 @@ import { withoutCounts } from "./wish.js";
 
 const PRIVATE = "softseek-do-not-learn"; // key in localStorage; login.js has the key of the service in sessionStorage
 const LEAVING_MS = 3000; // how long a link waits at most until its click is sent
-let leavingTo = null; // the address of the link that waits
+let leaving = null; // the link that waits, with its address
 const scopes = { events: true, write: true }; // what the key may do, as far as it is known
 let allowed = true; // the choice where the browser denies storage
 
@@ -102,22 +102,25 @@ async function opened(event, title, list, send) {
     return;
   }
   event.preventDefault();
-  const waits = leavingTo !== null; // a double click, or a click on another title
-  leavingTo = title.href;
+  const waits = leaving !== null; // a double click, or a click on another title
+  const mine = (leaving ??= {});
+  mine.to = title.href;
   document.body.ariaBusy = "true";
   const sent = send("click");
   if (waits) return;
   try {
     await Promise.race([sent, new Promise((done) => setTimeout(done, LEAVING_MS))]);
   } finally {
-    if (leavingTo !== null) location.assign(leavingTo);
-    stayHere();
+    if (leaving === mine) {
+      location.assign(mine.to);
+      stayHere();
+    }
   }
 }
 
 // The link that waits is not followed: the user has begun another search.
 export function stayHere() {
-  leavingTo = null;
+  leaving = null;
   document.body.ariaBusy = null;
 }
 
@@ -173,13 +176,15 @@ function showStored(element, action, list, again) {
 
 // Deletes the feedback on all pages of the search, and searches again to show the ranking without it.
 export async function deleteFeedback({ pages }, again) {
-  const logged = pages.filter((page) => page.isLogged);
+  const logged = pages.filter((page) => page.isLogged && page.hasFeedback);
   const remove = async (page) => {
     await call("POST", "/events/delete", { query_id: await page.queryId() }).catch(refused);
     page.hasFeedback = false;
   };
   if (await attempt(() => Promise.all(logged.map(remove)))) await again("The feedback on this search is deleted. ");
 }
+
+export const mayDelete = () => scopes.write;
 
 // A key without the scope is not offered the deletion again.
 function refused(error) {
@@ -189,6 +194,10 @@ function refused(error) {
 
 export function connectSwitch() {
   $("private").addEventListener("change", () => setLearning(!$("private").checked));
+  window.addEventListener("key", () => {
+    scopes.events = scopes.write = true; // another key was typed
+    showLearning();
+  });
   window.addEventListener("storage", showLearning); // another tab has the same choice
   window.addEventListener("pageshow", showLearning);
   showLearning();

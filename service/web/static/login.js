@@ -61,6 +61,7 @@ function ask(refused) {
       part("login").hidden = true;
       part("logout").hidden = false;
       asking = null;
+      window.dispatchEvent(new Event("key"));
       const stop = [before, part("q"), part("main")].find((one) => one && one !== document.body && one.checkVisibility());
       stop?.focus({ preventScroll: true }); // the form with the focus is hidden
       typed();

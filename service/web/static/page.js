@@ -8,13 +8,14 @@ export const $ = (id) => document.getElementById(id);
 
 // A failed request. The message is one line; `code` is the stable code of the API.
 export class Problem extends Error {
-  constructor({ detail, title, errors = [], code, status } = {}) {
+  constructor({ detail, title, errors = [], code, status, retryMs = 0 } = {}) {
     const told = detail || title || "The response of the service has no content.";
     const others = errors.filter((error) => !told.includes(error.detail));
     const more = others.map((error) => [error.pointer, error.detail].filter(Boolean).join(": "));
     super([told, ...more].join(" · "));
     this.code = code;
     this.status = status;
+    this.retryMs = retryMs; // pause that the service asks for
   }
 
   // Whether the same request may be answered soon: there was no answer, or the service is busy.
@@ -41,9 +42,12 @@ async function callService(method, address, body, options = {}) {
     throw new Problem({ detail: isLate ? "The service does not answer." : "The service cannot be reached." });
   }
   const answer = await response.json().catch(() => null);
-  if (!response.ok || answer === null) {
-    throw new Problem(answer ?? { detail: `The service responded with status ${response.status}.`, status: response.status });
+  if (!response.ok) {
+    const { status, headers } = response;
+    const retryMs = Math.min(60, Number(headers.get("Retry-After")) || 0) * 1000;
+    throw new Problem({ detail: `The service responded with status ${status}.`, ...answer, status, retryMs });
   }
+  if (answer === null) throw new Problem({ detail: "The service does not answer." });
   return answer;
 }
 
@@ -77,7 +81,7 @@ export function unlessForbidden(error) {
 }
 
 export function showError(text) {
-  $("error").textContent = text;
+  if ($("error").textContent !== text) $("error").textContent = text; // the same error is announced once
   $("error").hidden = !text;
 }
 
@@ -137,8 +141,11 @@ if (document.body.dataset.locked) {
   callService("GET", "/v1/collections")
     .then(({ collections }) => {
       const names = collections.map(({ name }) => name);
-      const isChosen = new URLSearchParams(location.search).has("c");
-      if (names.length && !names.includes(collection) && !isChosen) location.replace(`?${new URLSearchParams({ c: names[0] })}`);
+      const address = new URLSearchParams(location.search);
+      if (names.length && !names.includes(collection) && !address.has("c")) {
+        address.set("c", names[0]);
+        location.replace(`?${address}`);
+      }
       $("collection").append(...names.filter((name) => name !== collection).map((name) => new Option(name)));
     })
     .catch(unlessForbidden);
@@ -146,7 +153,9 @@ if (document.body.dataset.locked) {
 
 // The collection of a page never changes: a browser that returns to the page restores the choice that led away from it.
 window.addEventListener("pageshow", () => {
-  if ($("collection")) $("collection").value = collection;
+  if (!$("collection")) return;
+  $("collection").value = collection;
+  $("choose").hidden = true;
 });
 
 // A choice of another collection loads a new page. Arrow keys choose one option after the other, so the page then waits for

@@ -30,7 +30,7 @@ export function showWhenRested(request, hits, fields) {
     const found = await call("POST", "/search", { ...wanted, answer, predict }).catch(() => null); // the hits have shown the error
     if (mine !== newest) return;
     if (found?.answer) showSentence(found.answer, hits);
-    else if (answer) $("closest").replaceChildren(el("span", { className: "quiet" }, "No sentence is close to this query."));
+    else if (answer) $("closest").replaceChildren(found ? el("span", { className: "quiet" }, "No sentence is close to this query.") : "");
     if (!found) return;
     showEstimates(Object.entries(found.predictions ?? {}).filter(([, one]) => one.documents));
   }, RESTING_MS);
@@ -42,6 +42,7 @@ function showSentence({ id, text, weight }, hits) {
   const title = titleOf(hits.find((hit) => hit.id === id) ?? { id });
   const source = el("span", { className: "quiet", dir: "ltr" }, isolated(title), ` · ${percent(weight)} of the attention`);
   $("closest").replaceChildren(el("q", {}, text.trim()), " ", source);
+  $("closest").tabIndex = $("closest").scrollHeight > $("closest").clientHeight ? 0 : -1; // a long sentence is scrolled
 }
 
 function showEstimates(predictions) {

@@ -2,7 +2,7 @@
 // A search is logged when the user has come to rest: by Enter, by a click on a hit, or after a pause.
 
 import { $, call, collection, languageCode, percent, showError, unlessForbidden } from "./page.js";
-import { List, connectSwitch, deleteFeedback, mayLearn, stayHere } from "./feedback.js";
+import { List, connectSwitch, deleteFeedback, mayDelete, mayLearn, stayHere } from "./feedback.js";
 import { showFacets } from "./facets.js";
 import { hitElement } from "./hits.js";
 import { showReading } from "./reading.js";
@@ -45,9 +45,11 @@ async function perform(offset, log) {
   let answer = null;
   let facets = {};
   let problem = null;
+  const before = $("summary").textContent;
   const slow = setTimeout(() => mine === newest && ($("summary").textContent = "Searching…"), SLOW_MS);
   try {
-    [answer, facets] = await Promise.all([call("POST", "/search", request), request.facets ? counts() : {}]);
+    const others = request.facets ? counts().catch(() => ({})) : {}; // a search is not repeated for a count
+    [answer, facets] = await Promise.all([call("POST", "/search", request), others]);
   } catch (error) {
     problem = error;
   }
@@ -58,12 +60,16 @@ async function perform(offset, log) {
   if (problem?.isPassing && !offset) {
     // the hits of before stay, dimmed, until there is an answer
     unanswered = wish.q;
+    $("more").hidden = true; // further hits would be those of another query
     $("summary").textContent = "The search is sent again.";
-    retrying = setTimeout(() => search(0, log), RETRY_MS);
+    retrying = setTimeout(() => search().then(rest), Math.max(RETRY_MS, problem.retryMs));
     return;
   }
   $("hits").removeAttribute("aria-busy");
-  if (offset && !answer) return;
+  if (offset && !answer) {
+    $("summary").textContent = before;
+    return;
+  }
   show(answer, request, { ...answer?.facets, ...facets });
 }
 
@@ -80,7 +86,9 @@ function show(answer, request, facets) {
   const shown = answer && new List(request, answer, request.offset ? list : null);
   const focused = request.offset ? null : document.activeElement?.closest("#hits > li");
   if (!request.offset) {
+    if (shown && list?.request.q === request.q) shown.pages.unshift(...list.pages.filter((page) => page.hasFeedback));
     list = shown;
+    showUndo();
     $("welcome")?.remove();
     if (answer?.hits.length) $("empty")?.remove();
     $("hits").replaceChildren();
@@ -104,6 +112,11 @@ function focusLike(before) {
   const hits = [...$("hits").children];
   const hit = hits.find((one) => one.dataset.id === before.dataset.id) ?? hits[0];
   (hit?.querySelector("h2 > *") ?? $("summary")).focus({ preventScroll: true });
+}
+
+// Feedback on the query that is shown can be deleted, also after another search for it.
+function showUndo() {
+  $("undo").hidden = !list?.pages.some((page) => page.hasFeedback) || !mayDelete();
 }
 
 // On narrow screens the filters are folded: their number is not.
@@ -133,9 +146,11 @@ function clear() {
 }
 
 async function more(offset) {
+  const of = list;
   $("more").onclick = null; // a second click would log the page again
   rest();
   await search(offset, true);
+  if (list !== of) return; // the user has gone on
   $("hits").children[offset]?.querySelector("h2 > *").focus();
   $("more").onclick ??= () => more(offset);
   keepPlace();
@@ -144,11 +159,7 @@ async function more(offset) {
 // Searches again to show the effect of feedback, or of its deletion. The pressed button is removed with the old hits, so
 // the focus moves to the summary above the new hits.
 async function again(note = "") {
-  const pages = list?.pages.filter((page) => page.hasFeedback) ?? [];
-  const { q } = wish;
   await search();
-  if (list && list.request.q === q) list.pages.unshift(...pages);
-  $("undo").hidden = !list?.pages.some((page) => page.hasFeedback);
   $("summary").prepend(note);
   await rest();
   $("summary").focus({ preventScroll: true });
@@ -162,7 +173,9 @@ function keepPlace() {
 
 // Shows as many hits as before the user left the page, at the same place.
 async function restore(place) {
+  const first = newest + 1;
   await search();
+  if (newest !== first || unanswered !== null) return; // the user searches for something else, or there is no answer
   for (let offset = LIMIT; offset < (place?.hits ?? 0) && !$("more").hidden; offset += LIMIT) {
     const mine = newest;
     await search(offset);
@@ -195,6 +208,7 @@ function remember() {
 // Drops what waits for a pause or, after Enter, for a response. Returns the number of the new intent.
 function intend() {
   stayHere();
+  clearTimeout(retrying);
   clearTimeout(typing);
   clearTimeout(resting);
   return ++newestIntent;
@@ -292,8 +306,16 @@ async function loadFields() {
 function fieldsLater(error) {
   unlessForbidden(error);
   if (!error.isPassing) return;
-  const load = () => loadFields().then(showSelects).then(changed);
-  setTimeout(() => load().catch(fieldsLater), RETRY_MS);
+  const load = () => loadFields().then(showSelects).then(showFacetsLater);
+  setTimeout(() => load().catch(fieldsLater), Math.max(RETRY_MS, error.retryMs));
+}
+
+// Shows the filters beside hits that are shown already.
+async function showFacetsLater() {
+  const of = list;
+  if (!of) return;
+  const [{ facets }, others] = await Promise.all([call("POST", "/search", { ...searchOf(wish, filterable), limit: 1 }), counts()]);
+  if (list === of) showFacets({ ...facets, ...others }, wish, changed);
 }
 
 async function loadModels() {

@@ -7,7 +7,7 @@ import pytest
 from index.words.bm25_index import WordIndex
 from index.words.reading_options import ReadingOptions
 from index.words.tokens import spaced
-from index.words.word_search import WordSearcher
+from index.words.word_search import WordSearcher, read
 
 TEXTS = [
     "change your e-mail address: the e-mail is sent to the new address",
@@ -31,8 +31,8 @@ def words(tmp_path_factory: pytest.TempPathFactory) -> WordSearcher:
 
 def weights(words: WordSearcher, text: str) -> dict[str, float]:
     """Return the weight of each word of a query in its coverage."""
-    read = words.read(text).words
-    return dict(zip(words.vocabulary.stems(spaced(text)), read.weight[read.of_query].tolist(), strict=True))
+    found = words.read(text).words
+    return dict(zip(words.vocabulary.stems(spaced(text)), found.weight[found.of_query].tolist(), strict=True))
 
 
 def test_the_parts_of_a_word_with_a_hyphen_count_what_one_word_counts(words: WordSearcher) -> None:
@@ -61,6 +61,30 @@ def test_the_joined_form_counts_once_too(tmp_path: Path) -> None:
     texts = [*TEXTS, *(f"email for team {number}" for number in range(5))]
     index.replace(range(len(texts)), texts)
     made = index.flush() if index.commit() else index.searcher()
-    read = made.read("e-mail spam", ReadingOptions(typos=True)).words
-    joined = read.idf[read.factor < 1]
+    found = made.read("e-mail spam", ReadingOptions(typos=True)).words
+    joined = found.idf[found.factor < 1]
     assert 0 < joined.sum() <= made.vocabulary.term_idf("email") * 1.001
+
+
+class NothingSeen:
+    """The counts of a reader who sees no document."""
+
+    documents = 0
+
+    def idf(self, count: int) -> float:
+        raise AssertionError("the weights of words are those of all documents")
+
+    def frequency(self, _field: str, _term: str) -> int:
+        return 0
+
+    def learn(self, _asked: object) -> None:
+        pass
+
+    def with_prefix(self, _field: str, _prefix: str) -> list[tuple[str, int]]:
+        return []
+
+
+def test_a_reader_of_some_documents_has_the_weights_of_all(words: WordSearcher) -> None:
+    reader = words.vocabulary.of_reader(NothingSeen())
+    own = read("e-mail spam", ReadingOptions(), reader).words.weight.tolist()
+    assert own == words.read("e-mail spam").words.weight.tolist()

@@ -1,5 +1,7 @@
 """German participles and their verbs stand for each other, where the collection has the verb."""
 
+from pathlib import Path
+
 import pytest
 
 from index.words.bm25_index import WordIndex
@@ -63,3 +65,13 @@ def test_a_word_whose_verb_no_document_has_is_no_participle(words: WordSearcher,
 
 def test_other_languages_have_no_such_forms(words: WordSearcher) -> None:
     assert found(words, "gekündigt") != words.search("gekündigt", 5, None, ReadingOptions())[0].tolist() == []
+
+
+def test_a_noun_that_looks_like_a_verb_keeps_its_weight(tmp_path: Path) -> None:
+    texts = ["Ein Rechen aus Holz", *(f"Das ist gerecht, Nummer {number}" for number in range(5)), *TEXTS]
+    index = WordIndex(tmp_path / "words", "german")
+    index.replace(range(len(texts)), texts)
+    made = index.flush() if index.commit() else index.searcher()
+    assert found(made, "Rechen")[0] == 0
+    read = made.read("Rechen", GERMAN).words
+    assert read.weight.tolist() == pytest.approx([made.vocabulary.term_idf("rech")])
