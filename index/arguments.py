@@ -4,7 +4,7 @@ import math
 import re
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -35,9 +35,9 @@ def require_count(name: str, value: object) -> None:
         raise InvalidArgument(f"{name} is {value!r}; it must be a whole number from 0 on")
 
 
-def is_whole(value: Any, least: int) -> bool:
+def is_whole(value: object, least: int) -> bool:
     """Return whether a value is a whole number from `least` on, also one of numpy."""
-    return isinstance(value, Integral) and type(value) is not bool and int(value) >= least
+    return not isinstance(value, bool) and isinstance(value, int | np.integer) and int(value) >= least
 
 
 def require_several(name: str, values: object) -> list[Any]:
