@@ -40,9 +40,7 @@ def test_every_language_of_collections_has_a_code() -> None:
 class TestFocus:
     def test_hits_that_replace_the_focused_one_do_not_lose_the_focus(self, timed_visit: Visit) -> None:
         timed_visit.open()
-        with timed_visit.answered("git tool"):
-            timed_visit.page.locator("#q").fill("git tool")
-            timed_visit.pass_time(200)
+        search(timed_visit, "git tool")
         timed_visit.type(" 2")
         timed_visit.press("ArrowDown")
         with timed_visit.answered("git tool 2"):
@@ -153,9 +151,7 @@ class TestLayout:
 
     def test_the_closest_sentence_moves_no_hit(self, timed_visit: Visit) -> None:
         timed_visit.open()
-        with timed_visit.answered("which git tool copies"):
-            timed_visit.page.locator("#q").fill("which git tool copies")
-            timed_visit.pass_time(200)
+        search(timed_visit, "which git tool copies")
         before = top(timed_visit.titles.first)
         timed_visit.pass_time(2000)
         expect(timed_visit.page.locator("#closest q")).to_be_visible()
@@ -210,9 +206,7 @@ def luminance(colour: str) -> float:
 class TestFailures:
     def test_a_search_without_an_answer_keeps_the_hits_and_is_sent_again(self, timed_visit: Visit) -> None:
         timed_visit.open()
-        with timed_visit.answered("git tool"):
-            timed_visit.page.locator("#q").fill("git tool")
-            timed_visit.pass_time(200)
+        search(timed_visit, "git tool")
         fail(timed_visit, "**/search")
         timed_visit.type(" 2")
         timed_visit.pass_time(200)
@@ -313,9 +307,7 @@ class TestFailures:
 
     def test_a_link_that_waits_is_not_followed_when_the_user_types(self, timed_visit: Visit) -> None:
         timed_visit.open()
-        with timed_visit.answered("shell tool 3"):
-            timed_visit.page.locator("#q").fill("shell tool 3")
-            timed_visit.pass_time(200)
+        search(timed_visit, "shell tool 3")
         with timed_visit.held("**/events"):
             with timed_visit.page.expect_request("**/events"):
                 timed_visit.titles.first.get_by_role("link").click()
