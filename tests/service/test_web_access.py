@@ -7,7 +7,7 @@ from playwright.sync_api import Locator, Page, expect
 
 from index.words.analyzers import LANGUAGES
 from service.web.routes import HERE
-from tests.service.browser import Site, Visit, needs_chromium
+from tests.service.browser import Site, Visit, logs, needs_chromium
 from tests.service.client import create, good
 
 PAGES = ("/", "/queries", "/learning")
@@ -342,6 +342,16 @@ class TestReturns:
         assert (
             site.stored("SELECT text FROM queries JOIN events USING (query_id) WHERE text = 'python tool undone'") == []
         )
+
+    def test_a_return_that_is_searched_again_is_not_logged(self, visit: Visit) -> None:
+        with visit.page.expect_request_finished(logs):
+            visit.open(q="git tool returned")
+        fail(visit, "**/search")
+        visit.page.reload()
+        expect(visit.page.get_by_role("alert")).to_be_visible()
+        expect(visit.titles).to_have_count(10)
+        visit.page.wait_for_timeout(1500)
+        assert visit.logged_searches().count("git tool returned") == 1
 
     def test_the_deletion_is_offered_for_the_query_with_feedback_alone(self, visit: Visit) -> None:
         visit.open(q="python tool offered")

@@ -21,6 +21,7 @@ let running = Promise.resolve();
 let asked = ""; // the request of the newest search for a first page, without its impression, until its response
 let list = null; // the first page of hits that is shown, with its request
 let unanswered = null; // the query of a search that is sent again
+let returned = false; // whether the search is a return to one that was logged
 let typing, resting, retrying;
 let newestIntent = 0; // number of the newest change or Enter: an Enter that waits is dropped when there is a newer one
 
@@ -62,7 +63,7 @@ async function perform(offset, log) {
     unanswered = wish.q;
     $("more").hidden = true; // further hits would be those of another query
     $("summary").textContent = "The search is sent again.";
-    retrying = setTimeout(() => search().then(rest), Math.max(RETRY_MS, problem.retryMs));
+    retrying = setTimeout(() => search().then(() => returned || rest()), Math.max(RETRY_MS, problem.retryMs));
     return;
   }
   $("hits").removeAttribute("aria-busy");
@@ -174,6 +175,7 @@ function keepPlace() {
 // Shows as many hits as before the user left the page, at the same place.
 async function restore(place) {
   const first = newest + 1;
+  returned = true;
   await search();
   if (newest !== first || unanswered !== null) return; // the user searches for something else, or there is no answer
   for (let offset = LIMIT; offset < (place?.hits ?? 0) && !$("more").hidden; offset += LIMIT) {
@@ -211,6 +213,7 @@ function intend() {
   clearTimeout(retrying);
   clearTimeout(typing);
   clearTimeout(resting);
+  returned = false;
   return ++newestIntent;
 }
 
