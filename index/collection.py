@@ -17,7 +17,6 @@ import numpy as np
 from index.arguments import (
     is_finite,
     is_text,
-    require_config,
     require_count,
     require_documents,
     require_ids,
@@ -37,6 +36,7 @@ from index.memory.grades import DecayClock
 from index.memory.query_key import as_query_key, bare_key
 from index.ranking.attention import AttentionHead, HeadConfig
 from index.ranking.explanation import explain_parts
+from index.ranking.head_settings import require_config
 from index.ranking.retrieval import UNFINISHED_CANDIDATES, Query, with_vectors
 from index.ranking.search import Ranking, search
 from index.records import OWN_KINDS, Document, Floats, KeyKind

@@ -14,11 +14,11 @@ ROOT = Path(__file__).parents[1]
 
 FLOORS: dict[int, str] = {
     0: "index.characters index.errors index.records",
-    1: "index.candidates index.evaluation index.filters index.storage",
+    1: "index.arguments index.candidates index.evaluation index.filters index.storage",
     2: "index.encoding index.memory index.words",
     3: "index.generation",
     4: "index.ranking",
-    5: "index.arguments index.learning index.partitions",
+    5: "index.learning index.partitions",
     6: "index.collection service.settings service.storage",
     7: "service.http",
     8: "service.access service.runtime",

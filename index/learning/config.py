@@ -3,10 +3,10 @@
 Imports no model and no torch, so that a process can start runs without loading the training libraries.
 """
 
-import math
 from dataclasses import dataclass, field, fields
-from numbers import Real
+from typing import Any
 
+from index.arguments import is_finite, is_whole
 from index.errors import InvalidArgument
 
 EXPLORED = "explored"
@@ -77,7 +77,7 @@ def require_fit_config(config: object) -> None:
             raise InvalidArgument(f"config.{name} is {given!r}; its names must be of {', '.join(known)}")
     for field_of in fields(config):
         value, least = getattr(config, field_of.name), LEAST.get(field_of.name, 1)
-        if isinstance(field_of.default, int) and not (type(value) is int and value >= least):
+        if isinstance(field_of.default, int) and not is_whole(value, least):
             raise InvalidArgument(f"config.{field_of.name} is {value!r}; it must be a whole number from {least} on")
         if isinstance(field_of.default, float) and not _is_amount(value):
             raise InvalidArgument(f"config.{field_of.name} is {value!r}; it must be a finite number from 0 on")
@@ -87,8 +87,8 @@ def require_fit_config(config: object) -> None:
             raise InvalidArgument(f"config.{name} is {value!r}; it must have finite numbers from 0 on")
 
 
-def _is_amount(value: object) -> bool:
-    return isinstance(value, Real) and math.isfinite(value) and float(value) >= 0
+def _is_amount(value: Any) -> bool:
+    return is_finite(value) and bool(value >= 0)
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,7 @@ from index.learning.losses import listwise_loss, session_loss
 from index.learning.reinforce import reinforce_loss
 from index.learning.torch_head import as_arrays, as_tensors, score_scalars, trainable_head
 from index.ranking.attention import EVIDENCE, AttentionHead, Candidates, HeadConfig, without_keys
+from index.ranking.checkpoint import LIKE_WORDS
 from index.ranking.search import project
 from index.records import Floats
 
@@ -33,7 +34,7 @@ SCALAR_STEPS = 24
 START_HOP = 0.8
 """The g that training of the second hop begins with and decays towards: the attention of an untrained head is sure of
 the first document, so that from g = 0 the gradient leads away from its value."""
-WORDS, LIKE_WORDS = EVIDENCE.index("words"), [EVIDENCE.index(name) for name in ("corrected", "completed")]
+WORDS, MULTIPLES = EVIDENCE.index("words"), [EVIDENCE.index(name) for name in LIKE_WORDS]
 LEAST_WORDS = 0.01
 """Least initial weight of exact words of which other weights are multiples."""
 VALIDATION_BATCH = 64
@@ -276,17 +277,17 @@ class _Optimiser:
 
 
 class _Weights:
-    """The weights of a head in training: those of corrected and completed words are multiples of that of exact words.
+    """The weights of a head in training: corrected and completed words have multiples of the weight of exact words.
 
-    Few queries of a log have a corrected word, and none has a word that is not finished. With weights of their own,
-    such words would keep the initial weight, while that of exact words is learned and may become a tenth of it.
+    Few queries of a log have a corrected word, and none has an unfinished word. Separate weights would stay at their
+    initial values, while the weight of exact words is learned and may fall to a tenth of them.
     """
 
     def __init__(self, head: AttentionHead) -> None:
         self._head, self._beta = head, head.beta
         initial = head.beta.detach()
         self._are_multiples = bool(initial[WORDS] >= LEAST_WORDS)
-        self.ratios: Tensor = initial[LIKE_WORDS] / initial[WORDS] if self._are_multiples else torch.ones(2)
+        self.ratios: Tensor = initial[MULTIPLES] / initial[WORDS] if self._are_multiples else torch.ones(2)
         """The trainable factors (2,)."""
         self.ratios.requires_grad_(True)
 
@@ -294,14 +295,14 @@ class _Weights:
         """Give the head the weights of a step, from which gradients reach the factors."""
         if self._are_multiples:
             multiples = self.ratios * self._beta[WORDS]
-            self._head.beta = self._beta.index_copy(0, torch.tensor(LIKE_WORDS), multiples)
+            self._head.beta = self._beta.index_copy(0, torch.tensor(MULTIPLES), multiples)
 
     def end(self) -> None:
         """Give the head the weights after a step. No weight is below 0."""
         self._head.beta = self._beta.clamp_(min=0.0)
         self.ratios.clamp_(min=0.0)
         if self._are_multiples:
-            self._beta[LIKE_WORDS] = self.ratios * self._beta[WORDS]
+            self._beta[MULTIPLES] = self.ratios * self._beta[WORDS]
 
 
 def _parameter_groups(head: AttentionHead, recipe: Recipe, config: FitConfig) -> list[dict[str, Any]]:

@@ -44,9 +44,9 @@ class NotRestorable(SearchError):
 def verify(path: Path, scratch: Path | None = None, advance: Advance = ignore) -> dict[str, Any]:
     """Return what a snapshot contains, after every check. It is unpacked into a temporary folder in `scratch`.
 
-    The state hash is of the snapshot as it is; `upgraded_state` is that of a restored directory once this version has
-    upgraded its schema, which adds columns. Raises DamagedFile if a byte differs, and NotRestorable if the disk lacks
-    space or a newer version made the file.
+    `state` is the state hash of the snapshot as it is. `upgraded_state` is the state hash of a restored directory after
+    this version has upgraded its schema, which adds columns. Raises DamagedFile if a byte differs, and NotRestorable if
+    the disk lacks space or a newer version made the file.
     """
     sha256 = check_bytes(path, advance)
     with tempfile.TemporaryDirectory(prefix="softseek-", dir=scratch) as folder:

@@ -3,11 +3,11 @@
 import re
 
 import pytest
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Locator, Page, Route, expect
 
 from index.words.analyzers import LANGUAGES
 from service.web.routes import HERE
-from tests.service.browser import Site, Visit, logs, needs_chromium
+from tests.service.browser import Site, Visit, is_search, logs, needs_chromium
 from tests.service.client import create, good
 
 PAGES = ("/", "/queries", "/learning")
@@ -252,14 +252,22 @@ class TestFailures:
         timed_visit.open()
         search(timed_visit, "copies folders")
         before = timed_visit.page.locator("#summary").inner_text()
-        with timed_visit.held("**/search"):
+        waiting: list[Route] = []
+
+        def hold(route: Route) -> None:
+            if route.request.post_data_json["offset"]:
+                waiting.append(route)
+            else:
+                route.fallback()  # the first page is logged meanwhile
+
+        timed_visit.page.route("**/search", hold)
+        with timed_visit.page.expect_request(lambda one: is_search(one) and one.post_data_json["offset"] == 10):
             timed_visit.button("More results").click()
-            timed_visit.pass_time(1000)
-            expect(timed_visit.page.locator("#summary")).to_have_text("Searching…")
-            timed_visit.page.unroute("**/search")
-            fail(timed_visit, "**/search")
-        expect(timed_visit.page.locator("#summary")).not_to_have_text("Searching…")
-        assert before
+        timed_visit.pass_time(1000)
+        expect(timed_visit.page.locator("#summary")).to_have_text("Searching…")
+        waiting[0].fulfill(status=503, body="{}")
+        expect(timed_visit.page.get_by_role("alert")).to_be_visible()
+        expect(timed_visit.page.locator("#summary")).to_have_text(before)
 
     def test_an_error_that_stays_is_not_tried_again(self, timed_visit: Visit) -> None:
         timed_visit.open()
@@ -320,25 +328,39 @@ class TestFailures:
 
 @needs_chromium
 class TestReturns:
-    def test_the_back_button_shows_all_hits_that_were_shown(self, visit: Visit) -> None:
+    def leave(self, visit: Visit) -> float:
+        """Show twelve hits and follow the link of the last one; return how far the page was scrolled."""
         visit.open(q="copies folders")
         visit.button("More results").click()
         expect(visit.titles).to_have_count(12)
+        visit.titles.last.scroll_into_view_if_needed()
+        scrolled: float = visit.page.evaluate("window.scrollY")
         visit.titles.last.get_by_role("link").click()
         visit.page.wait_for_url("https://tools.example/*")
-        visit.page.go_back()
-        expect(visit.titles).to_have_count(12)
+        return scrolled
 
-    def test_feedback_can_be_deleted_after_another_search(self, site: Site, visit: Visit) -> None:
-        visit.open(q="python tool undone")
+    def rate(self, visit: Visit, q: str) -> Locator:
+        """Rate the first hit of a query and search again; return the button that deletes the feedback."""
+        visit.open(q=q)
         visit.page.locator("#hits .thumb").first.click()
         visit.button("Search again").click()
         expect(visit.page.locator("#hits .done button")).to_have_count(0)
-        visit.button("Delete all feedback on this search").click()
+        return visit.button("Delete all feedback on this search")
+
+    def test_the_back_button_shows_all_hits_at_the_same_place(self, visit: Visit) -> None:
+        scrolled = self.leave(visit)
+        visit.page.go_back()
+        expect(visit.titles).to_have_count(12)
+        assert scrolled > 0
+        visit.page.wait_for_function("scrolled => window.scrollY === scrolled", arg=scrolled)
+
+    def test_feedback_can_be_deleted_after_another_search(self, site: Site, visit: Visit) -> None:
+        undo = self.rate(visit, "python tool undone")
+        undo.click()
         expect(
             visit.page.get_by_role("status").filter(has_text="The feedback on this search is deleted.")
         ).to_be_visible()
-        expect(visit.button("Delete all feedback on this search")).to_be_hidden()
+        expect(undo).to_be_hidden()
         assert (
             site.stored("SELECT text FROM queries JOIN events USING (query_id) WHERE text = 'python tool undone'") == []
         )
@@ -350,14 +372,11 @@ class TestReturns:
         visit.page.reload()
         expect(visit.page.get_by_role("alert")).to_be_visible()
         expect(visit.titles).to_have_count(10)
-        visit.page.wait_for_timeout(1500)
+        visit.search("git tool")  # later than a log of the return
         assert visit.logged_searches().count("git tool returned") == 1
 
     def test_the_deletion_is_offered_for_the_query_with_feedback_alone(self, visit: Visit) -> None:
-        visit.open(q="python tool offered")
-        visit.page.locator("#hits .thumb").first.click()
-        visit.button("Search again").click()
-        undo = visit.button("Delete all feedback on this search")
+        undo = self.rate(visit, "python tool offered")
         expect(undo).to_be_visible()
         visit.page.get_by_label("Sort by").select_option("year, ascending")
         expect(undo).to_be_visible()
@@ -365,11 +384,7 @@ class TestReturns:
         expect(undo).to_be_hidden()
 
     def test_typing_during_a_return_shows_the_first_hits_of_the_new_query(self, visit: Visit) -> None:
-        visit.open(q="copies folders")
-        visit.button("More results").click()
-        expect(visit.titles).to_have_count(12)
-        visit.titles.last.get_by_role("link").click()
-        visit.page.wait_for_url("https://tools.example/*")
+        self.leave(visit)
         with visit.held("**/search"):
             visit.page.go_back()
             visit.page.locator("#q").fill("git tool 2")
