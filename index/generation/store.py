@@ -42,11 +42,11 @@ WAITING_TAIL = 4
 """A write waits for the background task, or seals by itself, when the tail has this many times its allowed length."""
 LAST_CARRIED = 1000
 """Maximum number of documents that are carried over to a compacted copy while writes wait, which takes milliseconds."""
-FORMAT = 12
+FORMAT = 13
 """Version of the saved format; a folder of another version is rebuilt from the documents. Version 1 had no tokens, 2 no
 checksums, 3 scanned small sets in half precision, 4 had no values, 5 had no vocabulary, 6 had no title_words and kept
 halfwidth Katakana, 7 had no id_order, 8 cut words at combining marks, 9 kept letters in another form, such as `ﬁ`, 10
-kept the accents of Greek letters, 11 had no metadata."""
+kept the accents of Greek letters, 11 had no metadata, 12 had no written forms."""
 DENSE_FILE = "dense.faiss"
 WORDS_FOLDER = "words"
 

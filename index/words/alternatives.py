@@ -85,7 +85,7 @@ def alternatives(text: str, spaces: Spaces, options: ReadingOptions, vocabulary:
     respelled_to = 0
     for position, word in enumerate(words):
         if position in spaces.respelled:
-            last = _respell(found, position, text, spaces)
+            last = _respell(found, position, text, spaces, vocabulary)
             respelled_to = last + 1 if not word.part else respelled_to
         if position < respelled_to:
             continue
@@ -110,9 +110,10 @@ def _may_go_on(words: Sequence[Word], text: str) -> bool:
     return last.token.end == len(text) and not is_of_several
 
 
-def _respell(found: Alternatives, position: int, text: str, spaces: Spaces) -> int:
+def _respell(found: Alternatives, position: int, text: str, spaces: Spaces, vocabulary: Vocabulary) -> int:
     """Add the spelling with other spaces that begins at a position; return its last position."""
     last, spelling = spaces.respelled[position]
+    spelling = vocabulary.written(spelling)
     found.replaced[position], found.through[position] = spelling, last
     typed = text[spaces.words[position].token.start : spaces.words[last].token.end]
     found.corrections.append((typed, spelling))
@@ -165,7 +166,7 @@ def _complete(
         found.trust = (len(words) - 1 + (0 if found.without_last else likelihood)) / len(words)
         found.completed = best != word.folded and not word.part
         if found.completed:
-            found.replaced[position] = best
+            found.replaced[position] = vocabulary.written(best)
     return bool(substitutes)
 
 
@@ -192,8 +193,8 @@ def _correct(
     if not synonyms:  # else the synonyms stand for the word already, as exact words
         found.substitutes += substitutes
     if substitutes and not word.part:
-        found.replaced[position] = best
-        found.corrections.append((word.token.text, best))
+        found.replaced[position] = written = vocabulary.written(best)
+        found.corrections.append((word.token.text, written))
 
 
 def _completions(

@@ -1,8 +1,8 @@
 """A BM25 index over title and text, by row number. The documents suffice to rebuild it.
 
 Sees texts and row numbers, never ids or vectors; `index.words.word_search` searches it. The field `words` has the terms
-that BM25 scores; the field `surface` has the words without stemming, for corrections and completions. Source: Robertson
-and Zaragoza 2009 (BM25, k1 1.2, b .75).
+that BM25 scores; the field `surface` has the words without stemming, for corrections and completions, and `written` has
+their accents (`index.words.written_forms`). Source: Robertson and Zaragoza 2009 (BM25, k1 1.2, b .75).
 """
 
 import json
@@ -22,6 +22,7 @@ from index.words.recent_words import RecentView
 from index.words.tokens import spaced
 from index.words.vocabulary import Vocabulary
 from index.words.word_search import WordSearcher
+from index.words.written_forms import written_terms
 
 META = "meta.json"
 """The file of the library that lists the segments of the last commit."""
@@ -131,7 +132,7 @@ class WordIndex:
         terms = {row: self._analyzer.analyze(text) for row, text in cut.items()}
         surface = {row: self._surface_analyzer.analyze(text) for row, text in cut.items()}
         for row in cut:
-            recent.log.append(row, terms[row], surface[row])
+            recent.log.append(row, terms[row], surface[row], written_terms(self._added[row]))
         return RecentView(recent.log, recent.seen + len(cut), gone)
 
     def _write(self, texts: Mapping[int, str], removed: Iterable[int]) -> None:
@@ -156,6 +157,7 @@ class WordIndex:
             cut = spaced(text)
             document.add_text("words", self._analyzer.prepared(cut))
             document.add_text("surface", cut)
+            document.add_text("written", " ".join(written_terms(text)))
             writer.add_document(document)
         writer.commit()
 
@@ -193,4 +195,5 @@ def _schema() -> tantivy.Schema:
     builder.add_unsigned_field("row", indexed=True, fast=True)
     builder.add_text_field("words", tokenizer_name=ANALYZER, index_option="freq")
     builder.add_text_field("surface", tokenizer_name=SURFACE_ANALYZER, index_option="basic")
+    builder.add_text_field("written", tokenizer_name="whitespace", index_option="basic")
     return builder.build()

@@ -20,15 +20,17 @@ class RecentWords:
     def __init__(self) -> None:
         self.rows: list[int] = []
         self.lengths: list[int] = []
-        self.documents: list[tuple[int, list[str], list[str]]] = []
+        self.documents: list[tuple[int, list[str], list[str], list[str]]] = []
         """What was appended, for the logs of other processes."""
         self.terms: dict[str, tuple[list[int], list[int]]] = {}
         """Term, a stem -> the positions in the log of the documents that contain it, and how often each does."""
         self.surface: dict[str, list[int]] = {}
         """Word of the vocabulary -> the positions of the documents that contain it."""
+        self.written: dict[str, list[int]] = {}
+        """Term of the field `written` -> the same."""
 
-    def append(self, row: int, terms: Sequence[str], surface: Sequence[str]) -> None:
-        """Append a document; `terms` are its stems in order, `surface` its words without stemming."""
+    def append(self, row: int, terms: Sequence[str], surface: Sequence[str], written: Sequence[str]) -> None:
+        """Append a document; `terms` are its stems in order, the others its terms of these fields."""
         position = len(self.rows)
         for term, frequency in Counter(terms).items():
             positions, frequencies = self.terms.setdefault(term, ([], []))
@@ -36,7 +38,9 @@ class RecentWords:
             positions.append(position)
         for word in set(surface):
             self.surface.setdefault(word, []).append(position)
-        self.documents.append((row, list(terms), list(surface)))
+        for word in set(written):
+            self.written.setdefault(word, []).append(position)
+        self.documents.append((row, list(terms), list(surface), list(written)))
         self.lengths.append(len(terms))
         self.rows.append(row)
 
@@ -60,7 +64,7 @@ class RecentView:
         return {self.log.rows[position]: position for position in range(self.seen) if position not in self.gone}
 
     def frequency(self, name: str, term: str) -> int:
-        """Return the number of documents with a term of the field `words` or `surface`; of all its words."""
+        """Return the number of documents with a term of a field; with all words of a term that has spaces."""
         if not self.seen:
             return 0
         if " " in term:
@@ -72,13 +76,20 @@ class RecentView:
 
     def _positions(self, name: str, term: str) -> Sequence[int]:
         """Return the positions in the log of the documents with a term, ascending, also of later documents."""
-        return self.log.surface.get(term, ()) if name == "surface" else self.log.terms.get(term, ((), ()))[0]
+        if name == "words":
+            return self.log.terms.get(term, ((), ()))[0]
+        return (self.log.surface if name == "surface" else self.log.written).get(term, ())
 
     def with_prefix(self, name: str, prefix: str) -> dict[str, int]:
         """Return the terms of a field that begin with a prefix, and the number of documents of each."""
         if not self.seen:
             return {}
-        terms = list(self.log.surface if name == "surface" else self.log.terms)  # one step: the writer may add terms
+        of_field: dict[str, Mapping[str, object]] = {
+            "words": self.log.terms,
+            "surface": self.log.surface,
+            "written": self.log.written,
+        }
+        terms = list(of_field[name])  # one step: the writer may add terms
         counted = {term: self.frequency(name, term) for term in terms if term.startswith(prefix)}
         return {term: count for term, count in counted.items() if count}
 

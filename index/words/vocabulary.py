@@ -13,6 +13,7 @@ from typing import Protocol
 from index.words.analyzers import Analyzer
 from index.words.near_words import Near, WordsByLength
 from index.words.postings import Counted
+from index.words.written_forms import SEPARATOR, most_frequent
 
 FREQUENT_SHARE = 0.1
 """A word in a larger share of the documents is frequent. Spaces and corrections are not guessed by frequent words."""
@@ -65,6 +66,7 @@ class Vocabulary:
         # not a method: a cache of a method keeps its object, and with it the files of old commits, until a collection
         beginning = _cached(most_words, lambda prefix: postings.with_prefix("surface", prefix))
         self._beginning = beginning
+        self._written = _cached(most_words, lambda prefix: postings.with_prefix("written", prefix))
         by_length = lru_cache(CACHED_PREFIXES)(lambda prefix: WordsByLength(beginning(prefix)))
         self._by_length = by_length
         self._near = lru_cache(CACHED_WORDS)(lambda word, edits: _near(word, edits, by_length))
@@ -163,6 +165,11 @@ class Vocabulary:
     def beginning(self, prefix: str) -> Sequence[Counted]:
         """Return the words that begin with a prefix, the most frequent first."""
         return self._beginning(prefix)
+
+    def written(self, text: str) -> str:
+        """Return words of the vocabulary, with spaces between them, as documents write them: with accents."""
+        words = text.split(" ")
+        return " ".join(most_frequent(word, self.count(word), self._written(word + SEPARATOR)) for word in words)
 
     def ending(self, suffix: str) -> list[Counted]:
         """Return the terms of the index, stems, that end with a suffix, the most frequent first.

@@ -41,8 +41,8 @@ class WordReader:
         """
         if described["log"] != self._log_number:
             self._log, self._log_number = RecentWords(), described["log"]
-        for row, terms, surface in described["added"]:
-            self._log.append(row, terms, surface)
+        for added in described["added"]:
+            self._log.append(*added)
         files, deleted = self._files_of(described["opstamp"])
         recent = RecentView(self._log, described["seen"], frozenset(described["gone"]))
         hidden = frozenset(described["hidden"])

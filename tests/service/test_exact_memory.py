@@ -187,6 +187,16 @@ def test_feedback_on_the_corrected_words_is_obeyed(wood: CollectionClient) -> No
     assert wood.ids(f"{typed} -word2", operators=True)[0] != last, "the words that it excludes are other words"
 
 
+def test_feedback_on_the_corrected_words_is_obeyed_with_their_accents(client: TestClient) -> None:
+    hilfe = create(client, "hilfe", language="german")
+    hilfe.add(*({"id": f"{n}", "text": "Konto löschen" + " und mehr" * n} for n in range(5)))
+    answer = hilfe.search("konto löshcen")
+    assert answer["corrections"] == [{"from": "löshcen", "to": "löschen"}]
+    last = answer["hits"][-1]["id"]
+    hilfe.judge("Konto löschen", last, 4)
+    assert hilfe.ids("konto löshcen")[0] == last
+
+
 def test_a_corrected_query_is_near_the_past_queries_of_both_texts(wood: CollectionClient) -> None:
     answer = wood.search("which treee is tall", limit=COUNT)
     last = answer["hits"][-1]["id"]

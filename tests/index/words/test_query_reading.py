@@ -52,7 +52,7 @@ def found(words: WordSearcher, text: str, options: ReadingOptions) -> list[int]:
         ("dictonery", "dictionary"),  # two edits in a long word
         ("ypthon", "python"),  # the first two letters exchanged
         ("ython", "python"),  # the first letter missing
-        ("caffe", "cafe"),  # against the word without its accent
+        ("caffe", "café"),  # against the word without its accent
     ],
 )
 def test_an_unknown_word_is_corrected_by_the_words_of_the_collection(
