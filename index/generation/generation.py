@@ -165,18 +165,36 @@ class Generation:
             found |= self.documents_with_phrases(query)
         return found | self.documents_with_corrections(query) if query.uncorrected_fields else found
 
-    def documents_with_all(self, query: QueryWords) -> Mask:
-        """Return (N,) bool, True for documents with every word of the query, or what stands for it, as above."""
+    def documents_with_all(self, query: QueryWords, overlaps: Sequence[bool]) -> Mask:
+        """Return (N,) bool, True for documents with every word of the query, or what stands for it, as above.
+
+        overlaps (Q - 1,): whether each two neighbouring words of the query are pairs that share a character. One of the
+        two is enough for it: a pair may be the end of one word and the beginning of the next.
+        """
         found = self.alive.copy()
-        for slot in range(len(query.weight)):
+        seen: set[int] = set()
+        before, slots = found, query.of_query.tolist()
+        for slot, begun, continued in zip(slots, [False, *overlaps], [*overlaps, False], strict=bool(slots)):
+            if not (begun or continued) and slot in seen:
+                continue
             if not found.any():
                 break
-            own = (query.slot == slot) | np.isin(query.words, [number for of, number in query.also if of == slot])
-            columns = {name: getattr(query, name)[own] for name in ("words", "slot", "factor", "source", "idf")}
-            numbers = frozenset(columns["words"].tolist())
-            phrases = tuple(phrase for phrase in query.phrases if phrase.number in numbers)
-            found &= self.documents_with(query._replace(**columns, phrases=phrases))
+            seen.add(slot)
+            own = self._documents_with_slot(query, slot)
+            if begun:
+                found &= before | own
+            if not (begun and continued):
+                found &= own
+            before = own
         return found
+
+    def _documents_with_slot(self, query: QueryWords, slot: int) -> Mask:
+        """Return (N,) bool, True for documents with a word of the query, given by its slot, or what stands for it."""
+        own = (query.slot == slot) | np.isin(query.words, [number for of, number in query.also if of == slot])
+        columns = {name: getattr(query, name)[own] for name in ("words", "slot", "factor", "source", "idf")}
+        numbers = frozenset(columns["words"].tolist())
+        phrases = tuple(phrase for phrase in query.phrases if phrase.number in numbers)
+        return self.documents_with(query._replace(**columns, phrases=phrases))
 
     def documents_with_phrases(self, query: QueryWords) -> Mask:
         """Return (N,) bool, True for documents with a phrase that stands for a word of the query; it has phrases."""

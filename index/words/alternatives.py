@@ -18,7 +18,7 @@ from index.words.postings import Counted
 from index.words.query_words import Source
 from index.words.reading_options import ReadingOptions
 from index.words.spaces import Spaces
-from index.words.tokens import is_unspaced, spaced
+from index.words.tokens import is_of_letters, is_unspaced, overlaps, spaced
 from index.words.vocabulary import Vocabulary, is_frequent
 from index.words.word import Substitute, Word
 
@@ -127,7 +127,7 @@ def split_compounds(text: str, words: Sequence[Word], options: ReadingOptions, v
 
 def _split(word: Word, text: str, options: ReadingOptions, vocabulary: Vocabulary) -> list[Word]:
     """Return the parts of a word. A correction of the word comes before parts of which the collection lacks one."""
-    if not word.folded.isalpha() or is_unspaced(word.term) or vocabulary.term_count(word.term):
+    if not is_of_letters(word.folded) or is_unspaced(word.term) or vocabulary.term_count(word.term):
         return [word]
     if has_synonym(word.folded, options, vocabulary):
         return [word]
@@ -232,7 +232,7 @@ def _corrections(
 ) -> tuple[list[Substitute], str]:
     """Return the corrections of an unknown word, and the best of them."""
     edits = (len(word.folded) >= options.one_edit) + (len(word.folded) >= options.two_edits)
-    if not edits or not word.folded.isalpha() or is_unspaced(word.term) or _is_known(word.folded, options):
+    if not edits or not is_of_letters(word.folded) or is_unspaced(word.term) or _is_known(word.folded, options):
         return [], ""
     near = _possible(word.folded, vocabulary.near(word.folded, edits), vocabulary)
     if unfinished and not (near and near[0][0] == 1):
@@ -247,7 +247,7 @@ def _corrections(
 
 
 def _possible(typed: str, near: Sequence[Near], vocabulary: Vocabulary) -> list[Near]:
-    return [one for one in near if one[1].isalpha() and not _is_other_word(typed, one, vocabulary)]
+    return [one for one in near if is_of_letters(one[1]) and not _is_other_word(typed, one, vocabulary)]
 
 
 def _is_other_word(typed: str, near: Near, vocabulary: Vocabulary) -> bool:
@@ -267,7 +267,7 @@ def _is_other_word(typed: str, near: Near, vocabulary: Vocabulary) -> bool:
 
 def _compound_words(position: int, word: Word, vocabulary: Vocabulary) -> list[Substitute]:
     """Return the parts of a known compound, which share its factor, and the compounds that contain the word."""
-    if not word.folded.isalpha():
+    if not is_of_letters(word.folded):
         return []
     own = [(one, 1) for one in parts(word.folded, vocabulary) or ()]
     found = _substitutes(position, own, None, COMPOUND_FACTOR / 2, Source.EXACT, vocabulary)
@@ -379,7 +379,5 @@ def _substitutes_of(one: Replacement, vocabulary: Vocabulary) -> list[Substitute
 
 def _whole_words(terms: Sequence[str]) -> list[int]:
     """Return the places of the terms that are words: a pair of a longer run without spaces is a part of a word."""
-    overlap = [
-        len(one) == len(two) == 2 and one[1] == two[0] and is_unspaced(one + two) for one, two in pairwise(terms)
-    ]
+    overlap = overlaps(terms)
     return [at for at, (before, after) in enumerate(pairwise([False, *overlap, False])) if not before and not after]

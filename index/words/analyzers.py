@@ -32,14 +32,47 @@ IN_EE, IN_OES = f"[{IN_E}][{IN_E}]", f"[{IN_O}][{IN_E}][sS]"
 FRENCH_NOUNS = "bouch chauss chemin contr crim donn foul lign pens port poup tranch vall vend".split()
 """Frequent nouns in `ée` that mean something else than the word without the ending: `cheminée` is no `chemin`."""
 NO_FRENCH_NOUN = "".join(rf"(?<!\b{noun}{IN_EE})" for noun in FRENCH_NOUNS)
+FRENCH_IN_X = "adieu aveu cheveu feu jeu lieu neveu voeu vœu".split()
+FRENCH_IN_S = "gro clo clu confu diffu".split()
+"""Beginnings of adjectives such as `gros`, whose s is no plural."""
+RUSSIAN_IN_K = "восток знаток игрок исток поток порок приток пророк чеснок человек тек".split()
+"""Ends of nouns that keep the vowel before the last letter, such as `потоки` and `аптек`."""
+FRENCH_X, NO_FRENCH_S = (
+    "|".join(rf"(?<=\b{noun})" for noun in FRENCH_IN_X),
+    "".join(f"(?<!{one})" for one in FRENCH_IN_S),
+)
+NO_RUSSIAN_K = "".join(f"(?<!{noun[:-1]})" for noun in RUSSIAN_IN_K)
+END = "(?=$| )"
 ENDINGS: dict[str, Sequence[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]]]] = {
+    # والأسعار is الأسعار, and خدمات are خدمة
+    "arabic": [
+        (re.compile("(?<![^ ])[وف]ال(?=[^ ]{3})"), "ال"),
+        (re.compile(f"(?<=[^ ]{{3}})ات{END}"), "ة"),
+    ],
     "french": [
         # occupée is occupé, première is premier. Shorter words are nouns, such as musée (not muse) and bière.
         (re.compile(rf"[{IN_E}](?<=[^ ]{{4}}{IN_EE})(?=[sS]?(?: |$))(?i:{NO_FRENCH_NOUN})"), ""),
         (re.compile(f"[{IN_E}](?<=[^ ]{{4}}[{IN_I}][{IN_E}][rR].)(?=[sS]?(?: |$))"), ""),
+        # photos, menus and jeux; shorter words, such as bus, are no plurals
+        (re.compile(f"(?<=[^ ]{{2}}[{IN_O}{IN_U}])(?i:{NO_FRENCH_S}s{END})"), ""),
+        (re.compile(f"(?i:(?:{FRENCH_X})x{END})"), ""),
     ],
-    # estações is estação. Shorter words, such as pões, are no plurals; shoes and canoes are English ones.
-    "portuguese": [(re.compile(rf"{IN_OES}(?= |$)(?<=[^ ]{{5}})(?i:(?<!sh{IN_OES})(?<!\bcan{IN_OES}))"), "ao")],
+    "portuguese": [
+        # papéis is papel, azuis is azul, and infantis is infantil; mais is no plural
+        (re.compile(f"(?<=[^ ]{{2}}[{IN_A}{IN_E}{IN_O}{IN_U}])[{IN_I}][sS]{END}"), "l"),
+        (re.compile(f"(?<=[^ ]{{3}}[tT])[{IN_I}][sS]{END}"), "il"),
+        (re.compile(f"(?<=[{IN_A}])[{IN_E}][sS]{END}"), "o"),  # pães is pão
+        (re.compile(f"(?<=[{IN_A}][{IN_O}])[sS]{END}"), ""),  # mãos is mão
+        # estações is estação. Shorter words, such as pões, are no plurals; shoes and canoes are English ones.
+        (re.compile(rf"{IN_OES}(?= |$)(?<=[^ ]{{5}})(?i:(?<!sh{IN_OES})(?<!\bcan{IN_OES}))"), "ao"),
+    ],
+    # подарок is подарки, and сумок are сумки
+    "russian": [(re.compile(f"(?i:[ое](?=к{END})(?<=[^ ]{{2}}[бвгджзклмнпрстфхцчшщй].){NO_RUSSIAN_K})"), "")],
+    # luz is luces, and sartenes is sartén
+    "spanish": [
+        (re.compile(f"[zZ]{END}"), "c"),
+        (re.compile(f"(?<=[^ ]{{3}}[{IN_E}][nN])[{IN_E}][sS]{END}"), ""),
+    ],
     # The vowel of a plural is like the one before it. Without accents kızlar is kizlar, and becomes kizler.
     # A syllable of a consonant and a vowel is no noun with a plural: the le of kolera stays.
     "turkish": [

@@ -19,6 +19,8 @@ LEAST_LONG_PART = 5
 """Least letters of a known part beside an unknown part."""
 LINKS = ("", "s", "es", "n", "en", "e", "er")
 """Letters that may stand between the parts."""
+BEGINNING = "aaaaa"
+"""Stands for any first part of a compound."""
 MAX_TRIED = 256
 """Words that begin, and terms that end with a word, that are tried as compounds, the most frequent."""
 MAX_COMPOUNDS = 32
@@ -79,16 +81,28 @@ def compounds(word: str, vocabulary: Vocabulary) -> list[Compound]:
             rest = compound[len(begin) :]
             others = [rest.removeprefix(link) for link in LINKS if rest.startswith(link)]
             candidates += [(Compound(term, count, known=False), others) for term in vocabulary.stems(compound)]
-    for term, count in vocabulary.ending(stem)[:MAX_TRIED] if len(stem) >= LEAST_PART else ():
-        rest = term[: -len(stem)]
-        others = [rest.removesuffix(link) for link in LINKS if rest.endswith(link)]
-        candidates.append((Compound(term, count, known=False), others))
+    for end in _ends(word, stem, vocabulary):
+        for term, count in vocabulary.ending(end)[:MAX_TRIED]:
+            rest = term[: -len(end)]
+            others = [rest.removesuffix(link) for link in LINKS if rest.endswith(link)]
+            candidates.append((Compound(term, count, known=False), others))
     _learn((other for _, others in candidates for other in others if len(other) >= LEAST_PART), vocabulary)
     found: dict[str, Compound] = {}
     for candidate, others in candidates:
         _add(found, candidate, word, others, vocabulary)
     found.pop(stem, None)
     return sorted(found.values(), key=lambda one: (not one.known, -one.documents, one.term))[:MAX_COMPOUNDS]
+
+
+def _ends(word: str, stem: str, vocabulary: Vocabulary) -> list[str]:
+    """Return the stem of a word by itself and, where it is another, at the end of a compound.
+
+    Stemmers take less from a short word: tuoli is tuoli, and toimistotuoli is toimistotuol.
+    """
+    stems = vocabulary.stems(BEGINNING + word)
+    inside = stems[0].removeprefix(BEGINNING) if len(stems) == 1 and stems[0].startswith(BEGINNING) else stem
+    ends = [stem] if len(stem) >= LEAST_PART else []
+    return [*ends, inside] if inside != stem and len(inside) >= LEAST_PART - 1 else ends
 
 
 def _add(found: dict[str, Compound], compound: Compound, word: str, others: list[str], vocabulary: Vocabulary) -> None:

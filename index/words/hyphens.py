@@ -7,6 +7,7 @@ words they would be twice the evidence of one: of `e-mail spam` documents about 
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
+from index.words.tokens import is_of_letters
 from index.words.vocabulary import Vocabulary
 from index.words.word import Word
 
@@ -38,7 +39,7 @@ def _first_parts(text: str, words: Sequence[Word]) -> Iterator[int]:
     `e-mail-address` is such a word and another one; `time-to-failure` has none, as its short part joins the others.
     """
     joined = [text[one.token.end : other.token.start] in HYPHENS for one, other in pairwise(words)]
-    of_letters = [word.folded.isalpha() for word in words]
+    of_letters = [is_of_letters(word.folded) for word in words]
     short = [len(word.folded) <= SHORT_PART for word in words]
     for at, is_joined in enumerate(joined):
         if is_joined and of_letters[at] and of_letters[at + 1]:

@@ -3,7 +3,8 @@
 Composed and decomposed accents are equal (Unicode NFC), accents without a composed form are left out, and so are
 characters that are not visible inside a word, such as a soft hyphen. Letters and digits in another form are those that
 they stand for (Unicode NFKC): `ﬁ` is `fi`, a fullwidth `Ａ` is `A`, `m²` is `m2`, `½` is `1` and `2`. Greek letters
-have no accents, `ς` is `σ`, and `ё` is `е`; the accents of Latin letters are left to the analyzers. The signs of Indic
+have no accents, `ς` is `σ`, and `ё` is `е`; the accents of Latin letters are left to the analyzers. Digits of all
+scripts are those of ASCII, and Arabic letters that are typed one for the other are one letter. The signs of Indic
 vowels and of Arabic vowels belong to the word. The joiners U+200C and U+200D are left out, but for U+200C after an
 Arabic character, where it separates words: `می‌خواهم` is two words, as it is where it is typed with a space.
 """
@@ -39,7 +40,9 @@ USUAL_BLOCKS = (
 )
 """Where the characters are that are separated by spaces or signs, and are plain but for those of PLAIN_FORMS and
 PLAIN_LETTERS."""
-ACCENTS = "\u0300-\u036f\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20dc\u302a-\u302f\u3099\u309a\ufe20-\ufe2f"
+NUKTA = "\u093c"
+"""The dot of Devanagari letters for foreign sounds, which many leave out."""
+ACCENTS = f"{NUKTA}\u0300-\u036f\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20dc\u302a-\u302f\u3099\u309a\ufe20-\ufe2f"
 """Combining accents. Those that remain in NFC have no composed form."""
 SPACE_WITHOUT_WIDTH = "\u200b"
 NON_JOINER, JOINER = "\u200c", "\u200d"
@@ -120,8 +123,21 @@ def _greek_letters() -> Iterator[tuple[int, str]]:
 
 PLAIN_FORMS = dict(_plain_forms())
 """Code point -> plain text, as `str.translate` takes it."""
-PLAIN_LETTERS = dict(_greek_letters()) | {ord("ς"): "σ", ord("ё"): "е", ord("Ё"): "Е"}
-"""Code point -> letter, of composed letters. Other Cyrillic letters stay: `й` is another letter than `и`."""
+ARABIC_LETTERS = {"آأإٱ": "ا", "ىی": "ي", "ک": "ك", "ۀہ": "ه"}
+"""Letters that are typed one for the other: alef with signs, and the yeh, kaf and heh of Arabic, Persian and Urdu."""
+DIGITS = {code: str(unicodedata.decimal(chr(code))) for code in range(0x80, 0x1FBFA) if chr(code).isdecimal()}
+"""Code point -> ASCII digit, of the digits of other scripts."""
+LETTER_APOSTROPHES = "\u02bb\u02bc"
+"""Apostrophes that Unicode has among the letters: Ukrainian has them where others type an apostrophe."""
+PLAIN_LETTERS = (
+    dict(_greek_letters())
+    | {ord("ς"): "σ", ord("ё"): "е", ord("Ё"): "Е"}
+    | {ord(letter): other for letters, other in ARABIC_LETTERS.items() for letter in letters}
+    | DIGITS
+    | {ord(apostrophe): "'" for apostrophe in LETTER_APOSTROPHES}
+    | {ord("ँ"): "ं"}
+)
+"""Code point -> letter, digit or apostrophe. Other Cyrillic letters stay: `й` is another letter than `и`."""
 MARKS = _ranges(code for code in chain(*MARK_BLOCKS) if unicodedata.category(chr(code)) in ("Mn", "Mc"))
 """Characters that belong to the letter before them, as the inside of a character class."""
 EXTENDING = (
@@ -135,13 +151,15 @@ UNUSUAL = re.compile(f"[^{_ranges(code for code in chain(*chain(*USUAL_BLOCKS)) 
 """A text without these characters is plain."""
 _NON_JOINER_TO_DROP = f"(?<![{ARABIC}]){NON_JOINER}"
 NOT_PLAIN = re.compile(
-    f"[{ACCENTS}{INVISIBLE}{SPACE_WITHOUT_WIDTH}{JOINER}{CAPITAL_I}{_OF_OTHER_FORM}]|{_NON_JOINER_TO_DROP}"
+    f"[{ACCENTS}{INVISIBLE}{SPACE_WITHOUT_WIDTH}{JOINER}{CAPITAL_I}{_OF_OTHER_FORM}]|{_NON_JOINER_TO_DROP}|न्"
 )
 """Characters that are left out, or that stand for others."""
 EXTENSION = re.compile(f"[{EXTENDING}]+")
 CACHED_PIECES = 10_000
 """Characters with their extending characters whose plain length is cached."""
 _INVISIBLE = re.compile(f"[{INVISIBLE}{JOINER}]+|(?<![{AFTER_WORD}]){SPACE_WITHOUT_WIDTH}+|{_NON_JOINER_TO_DROP}+")
+_HINDI_N = re.compile("न्")
+"""An n without a vowel, which is also written as a dot: हिन्दी is हिंदी."""
 _ACCENTS = re.compile(f"[{ACCENTS}]+")
 _ACCENTED_LETTER = re.compile(f"[{_ranges(iter(sorted(PLAIN_LETTERS)))}]")
 
@@ -169,7 +187,7 @@ def plain(text: str) -> str:
     if is_plain(text):
         return text
     composed = unicodedata.normalize("NFC", _INVISIBLE.sub("", text).translate(PLAIN_FORMS))
-    return _without_accents(_ACCENTS.sub("", composed).replace(CAPITAL_I, "I"))
+    return _without_accents(_HINDI_N.sub("ं", _ACCENTS.sub("", composed)).replace(CAPITAL_I, "I"))
 
 
 def traced(text: str) -> Traced:

@@ -15,7 +15,7 @@ from index.words.inflections import is_regular_form
 from index.words.query_words import Source
 from index.words.reading_options import ReadingOptions, folded
 from index.words.thousands import OtherForm, other_forms
-from index.words.tokens import is_unspaced, tokens
+from index.words.tokens import is_of_letters, is_unspaced, tokens
 from index.words.vocabulary import Vocabulary, is_frequent
 from index.words.word import Substitute, Word
 
@@ -91,9 +91,10 @@ def _parts(text: str, word: Word, known: int, options: ReadingOptions, vocabular
     if they write it in two words as often.
     """
     typed = word.folded
-    if len(typed) > MOST_LETTERS or not typed.isalnum() or typed.isdigit() or is_unspaced(word.term):
+    of_letters = is_of_letters(typed)
+    if len(typed) > MOST_LETTERS or not (of_letters or typed.isalnum()) or typed.isdigit() or is_unspaced(word.term):
         return []
-    if typed.isalpha() and len(typed) < LEAST_LETTERS:
+    if of_letters and len(typed) < LEAST_LETTERS:
         return []
     if word.part or (known and not UNIT.fullmatch(typed)) or typed in options.uncorrected:
         return []
@@ -101,15 +102,15 @@ def _parts(text: str, word: Word, known: int, options: ReadingOptions, vocabular
         return []
     if typed in options.known or is_regular_form(typed, options.known):
         return []
-    if typed.isalpha() and has_synonym(typed, options, vocabulary):
+    if of_letters and has_synonym(typed, options, vocabulary):
         return []
-    only_short = typed.isalpha() and options.compounds  # `split_compounds` has seen compounds of longer parts
+    only_short = of_letters and options.compounds  # `split_compounds` has seen compounds of longer parts
     best = max(_splits(typed, bool(known), vocabulary, only_short), default=None)
-    if best is None and not typed.isalpha() and options.prefix and word.token.end == len(text):
+    if best is None and not of_letters and options.prefix and word.token.end == len(text):
         best = max(_begun(typed, vocabulary), default=None)
     if best is None or best[0] < known:
         return []
-    if typed.isalpha() and len(typed) >= options.one_edit:
+    if of_letters and len(typed) >= options.one_edit:
         near = {other for _, other, _ in vocabulary.near(typed, 1)}
         if near and (near.isdisjoint(best[2:]) or any(map(vocabulary.is_frequent, best[2:]))):
             return []
@@ -129,12 +130,13 @@ def _splits(
     The parts of a known word stand together more often than by chance, so that `1910s` is no number with a unit where
     many words end in 's.
     """
-    places = [at for at in range(1, len(typed)) if typed.isalpha() or _is_border(typed, at)]
+    of_letters = is_of_letters(typed)
+    places = [at for at in range(1, len(typed)) if of_letters or _is_border(typed, at)]
     places = [at for at in places if not only_short or min(at, len(typed) - at) < LEAST_PART]
     counts = vocabulary.counts([part for at in places for part in (typed[:at], typed[at:])])
     for at, first, second in zip(places, counts[::2], counts[1::2], strict=True):
         both = vocabulary.count_together(typed[:at], typed[at:]) if first and second else 0
-        is_short = typed.isalpha() and min(at, len(typed) - at) < LEAST_PART
+        is_short = of_letters and min(at, len(typed) - at) < LEAST_PART
         share = COMPANION_SHARE if is_short else 0.0
         lift = COMPANION_LIFT if is_short or is_known else 0.0
         above_chance = both * vocabulary.documents >= lift * first * second
@@ -179,7 +181,7 @@ def _joined(
         if all(counts) and not _are_joined(words[first : last + 1], counts, count, vocabulary.documents):
             continue
         idf = vocabulary.term_idf(terms[0])
-        factor = KNOWN_CODE_FACTOR if all(counts) and not form.isalpha() else JOINED_FACTOR
+        factor = KNOWN_CODE_FACTOR if all(counts) and not is_of_letters(form) else JOINED_FACTOR
         for position in range(first, last + 1):
             own = vocabulary.term_idf(words[position].term) if all(counts) else idf / len(counts)  # counts once
             joined.append(Substitute(position, terms[0], min(idf, own), factor, Source.EXACT))
@@ -234,13 +236,13 @@ def _forms(words: Sequence[str]) -> Iterator[tuple[int, int, str]]:
             form = one + two
             if first + 2 < len(words) and words[first + 2] and _is_code(form + words[first + 2]):
                 yield first, first + 2, form + words[first + 2]
-            if form.isalpha() or _is_code(form):
+            if is_of_letters(form) or _is_code(form):
                 yield first, first + 1, form
 
 
 def _is_code(form: str) -> bool:
     """Return whether a form has letters and digits."""
-    return not form.isalpha() and not form.isdigit() and form.isalnum()
+    return not is_of_letters(form) and not form.isdigit() and form.isalnum()
 
 
 def _is_kept(word: Word, options: ReadingOptions) -> bool:
@@ -254,7 +256,7 @@ def _are_joined(words: Sequence[Word], counts: Sequence[int], joined: int, docum
     A pair of words of letters is joined if one of them is rarer than the joined form, and none is frequent. A code is
     joined if it begins with a digit or no piece of letters is frequent: `16 gb` and `2 in 1`, but not `a 4`.
     """
-    of_letters = [count for word, count in zip(words, counts, strict=True) if word.folded.isalpha()]
+    of_letters = [count for word, count in zip(words, counts, strict=True) if is_of_letters(word.folded)]
     none_frequent = not is_frequent(max(of_letters, default=0), documents)
     if len(of_letters) == len(words):
         return min(counts) < joined and none_frequent

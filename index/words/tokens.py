@@ -10,7 +10,7 @@ word of two characters is found as a pair, a longer word as a sequence of pairs.
 
 import re
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -31,6 +31,7 @@ UNSPACED_RUN = re.compile(f"[{UNSPACED}]+")
 RUN = re.compile(rf"[{UNSPACED}]+|(?:[^\W_{UNSPACED}]+|[{MARKS}]+)++")
 WORD = re.compile(rf"(?:[^\W_]+|[{MARKS}]+)++")
 """A word of a text without unspaced characters: faster than RUN."""
+LETTERS = re.compile(rf"[^\W\d_](?:[^\W\d_]|[{MARKS}])*+")
 USUAL_WORD = re.compile(r"[^\W_]+")
 """A word of a text of usual characters: faster than WORD."""
 WORD_OR_LINE = re.compile(rf"[\w{MARKS}]+")
@@ -108,6 +109,16 @@ def has_unspaced(text: str, end: int) -> bool:
 def is_unspaced(word: str) -> bool:
     """Return whether a word consists of characters of a script without spaces."""
     return UNSPACED_RUN.fullmatch(word) is not None
+
+
+def overlaps(terms: Sequence[str]) -> list[bool]:
+    """Return for each two neighbouring words whether they are pairs of characters that share one."""
+    return [len(one) == len(two) == 2 and one[1] == two[0] and is_unspaced(one + two) for one, two in pairwise(terms)]
+
+
+def is_of_letters(word: str) -> bool:
+    """Return whether a word has only letters with their marks. The vowel signs of Hindi are no letters in Python."""
+    return word.isalpha() or (not word.isascii() and LETTERS.fullmatch(word) is not None)
 
 
 def _pairs(text: str, start: int, end: int) -> Iterator[Token]:

@@ -14,9 +14,9 @@ import numpy as np
 import tantivy
 from numpy.typing import NDArray
 
-from index.characters import APOSTROPHES
 from index.records import Floats, Ints
 from index.words.alternatives import Alternatives, alternatives, split_compounds
+from index.words.apostrophes import without_joined_letters
 from index.words.hyphens import shares_of_words
 from index.words.postings import Factors, Postings
 from index.words.query_words import Field, Phrase, QueryWords, Source, Words, number_words
@@ -78,7 +78,7 @@ def read(text: str, options: ReadingOptions, vocabulary: Vocabulary) -> Reading:
     """Return the reading of a query."""
     terms = vocabulary.stems(spaced(text))
     words = _words(text, terms, vocabulary)
-    words = [word for word in words if not _is_possessive(text, word)] or words
+    words = without_joined_letters(text, words)
     if words and options.question_words is not None:
         kept = options.kept_in_question(text, words)
         words = without_question_words(text, words, kept, options.question_words)
@@ -313,12 +313,6 @@ def _best(rows: Ints, scores: Floats, k: int, id_order: IdOrder | None) -> tuple
     ids = () if id_order is None or not tied else (id_order(rows),)
     order = np.lexsort((rows, *ids, -scores))[:k]
     return rows[order], scores[order]
-
-
-def _is_possessive(text: str, word: Word) -> bool:
-    """Return whether a word is the s of a possessive, such as `women's`: as a word it is in every other one."""
-    start = word.token.start
-    return word.folded == "s" and start > 1 and text[start - 1] in APOSTROPHES and text[start - 2].isalnum()
 
 
 def _words(text: str, terms: Sequence[str], vocabulary: Vocabulary) -> list[Word]:

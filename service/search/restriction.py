@@ -10,6 +10,7 @@ from index.generation.generation import Generation
 from index.records import Mask
 from index.words.query_syntax import ParsedQuery
 from index.words.term_matching import documents_with_phrase
+from index.words.tokens import overlaps
 from index.words.visible_words import VisibleWords
 from index.words.word_search import Reading
 from service.runtime.search_runtime import SearchRuntime
@@ -51,7 +52,8 @@ def documents_passing(
 
 def having_all_words(generation: Generation, reading: Reading, allowed: Mask | None) -> Mask:
     """Return (N,) bool: the allowed documents that have every word of a query, or what stands for it."""
-    found = generation.documents_with_all(reading.words)
+    words = [term for term, _ in reading.terms[: len(reading.words.of_query)]]
+    found = generation.documents_with_all(reading.words, overlaps(words))
     return found if allowed is None else found & allowed
 
 

@@ -75,3 +75,22 @@ def test_a_phrase_that_stands_for_a_word_counts_as_a_whole(shop: CollectionClien
 def test_all_words_in_a_query_string(shop: CollectionClient) -> None:
     answer = good(shop.client.get(f"{shop.path}/search", params={"q": "bosch drill", "all_words": "true"}))
     assert [hit["id"] for hit in answer["hits"]] == ["drill"]
+
+
+def test_words_that_are_written_together_may_stand_apart(shop: CollectionClient) -> None:
+    apart = create(shop.client, "apart")
+    apart.add(
+        {"id": "dress", "text": "红色连衣裙 夏季新款"},
+        {"id": "phones", "text": "无线蓝牙耳机 降噪"},
+        {"id": "ear", "text": "무선 이어폰"},
+    )
+    for q, expected in {
+        "连衣裙红色": ["dress"],  # no document has 裙红
+        "红色连衣裙": ["dress"],
+        "连衣": ["dress"],
+        "无线耳机": ["phones"],
+        "무선이어폰": ["ear"],
+        "红色耳机": [],
+        "红色 耳机": [],
+    }.items():
+        assert apart.ids(q, all_words=True) == expected

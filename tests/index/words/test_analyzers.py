@@ -5,8 +5,14 @@ import pytest
 from index.words.analyzers import ENDINGS, analyzer_for
 
 FORMS = {
-    "french": "occupé occupée occupés occupées|premier première premières|préféré préférée|démarré démarrées|créé crée",
-    "portuguese": "estação estações|ação ações|milhão milhões|leão leões|shoe shoes|canoe canoes",
+    "french": "occupé occupée occupés occupées|premier première premières|préféré préférée|démarré démarrées|créé crée"
+    "|vélo vélos|menu menus|jeu jeux|cheveu cheveux|vœu vœux|gros|inclus",
+    "portuguese": "estação estações|ação ações|milhão milhões|leão leões|shoe shoes|canoe canoes|papel papéis"
+    "|hotel hotéis|animal animais|azul azuis|lençol lençóis|infantil infantis|pão pães|mão mãos",
+    "spanish": "luz luces|lápiz lápices|feliz felices|sartén sartenes|joven jóvenes|examen exámenes|enlace enlaces",
+    "russian": "подарок подарки подарков|ботинок ботинки|сумка сумок|кружка кружек|цветок цветков|поток потоки"
+    "|человек человека|аптека аптек|чеснок чеснока|игрок игроки",
+    "arabic": "خدمة خدمات|سيارة سيارات السيارات والسيارات|كتاب الكتاب والكتاب فالكتاب",
     "turkish": "kız kızlar|gözlük gözlükler|göz gözler|yıl yıllar yıllarda|kuş kuşlar|kapı kapılar|öz özler|ev evler",
     "english": "naïve",
 }
@@ -15,8 +21,10 @@ FORMS = {
 DIFFERENT = {
     "french": "musée muse|purée pure|durée dure|marée mare|fusée fuse|rosée rose|portée porte|pensée pense"
     "|poupée poupe|bouchée boucher|cheminée chemin|CHEMINÉES chemins"
-    "|données donner|Crimée crime|contrée contre|lignée ligne|foulée foule|bière bis",
-    "portuguese": "pões pão|does dão",
+    "|données donner|Crimée crime|contrée contre|lignée ligne|foulée foule|bière bis"
+    "|bus bu|clos clo",
+    "portuguese": "pões pão|does dão|mais mal|seis selo",
+    "russian": "поток потка",
     "turkish": "kolera ko|tolere to|dilara di",
 }
 

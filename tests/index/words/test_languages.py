@@ -278,3 +278,9 @@ def test_compounds_that_end_with_an_unfinished_word_are_found(tmp_path: Path) ->
     words = searcher(tmp_path, "german", ["Ein Schlauchwagen", "Der Gartenschlauch", "Ein Spaten im Garten"])
     assert sorted(found(words, "Schlauch", compounds=True)) == [0, 1]
     assert sorted(found(words, "Schlauch", compounds=True, prefix=True)) == [0, 1]
+
+
+@pytest.mark.parametrize(("text", "expected"), [("pyörä", [0]), ("pyörät", [0]), ("tuoli", [1])])
+def test_finnish_words_are_found_at_the_end_of_compounds(tmp_path: Path, text: str, expected: list[int]) -> None:
+    texts = ["Polkupyörä aikuisille", "Toimistotuoli musta", "Kahvikuppi"]
+    assert found(searcher(tmp_path, "finnish", texts), text, compounds=True) == expected

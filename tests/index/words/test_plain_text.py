@@ -63,6 +63,23 @@ def test_composed_and_decomposed_words_are_equal(
     assert rows(words, encoded(query)) == [0, 1]
 
 
+@pytest.mark.parametrize(
+    ("written", "typed"),
+    [
+        ("کتاب فارسی", "كتاب فارسي"),  # Persian and Arabic letters
+        ("أسعار إلى آلة", "اسعار الي الة"),
+        ("ہم ۀ", "هم ه"),
+        ("١٢٣ ۱۲۳ १२३ ๑๒๓", "123 123 123 123"),
+        ("мʼяч", "м'яч"),
+        ("oʻzbek", "o'zbek"),
+        ("हिन्दी ज़मीन चाँद", "हिंदी जमीन चांद"),
+    ],
+)
+def test_letters_and_digits_that_are_typed_for_others_are_equal(written: str, typed: str) -> None:
+    assert folded(written) == folded(typed)
+    assert [written[start:end] for start, end, _ in tokens(written)] == re.split("[ ʼʻ]", written)
+
+
 @pytest.mark.parametrize("language", ["turkish", "english", "none"])
 @pytest.mark.parametrize("query", ["istanbul", "İstanbul", "İSTANBUL", "İstanbul".lower(), decomposed("İstanbul")])
 def test_the_capital_i_with_a_dot_is_an_i(tmp_path: Path, language: str, query: str) -> None:
@@ -169,7 +186,7 @@ def test_forms_of_scripts_that_are_cut_into_pairs_stay() -> None:
     assert plain("กำ ㄱ ｶﾞ") == "กำ ㄱ ｶﾞ"
     stay = [form for form in PLAIN_FORMS.values() if not set(form) & {"\u0130", *map(chr, PLAIN_LETTERS)}]
     assert all(plain(form) == form for form in stay)
-    assert len(stay) > len(PLAIN_FORMS) - 10
+    assert len(stay) > len(PLAIN_FORMS) - 110  # the others are forms of Arabic letters that are typed for others
 
 
 @pytest.mark.parametrize("sign", ["\u00ad", "\u200b", "\u2060", "\ufeff"])
@@ -199,7 +216,7 @@ def test_joiners_of_other_scripts_do_not_cut_a_word(tmp_path: Path, text: str, t
 
 
 def test_non_joiners_and_khmer_spaces_without_width_separate_words() -> None:
-    assert folded("می\u200cخواهم") == "می خواهم"
+    assert folded("می\u200cخواهم") == folded("می خواهم") == "مي خواهم"
     assert folded("ݐ\u200cا") == "ݐ ا"  # an additional letter
     assert folded("ﻢ\u200cﺍ") == folded("م\u200cا") == "م ا"  # Arabic forms
     assert folded("ភាសា\u200bខ្មែរ") == "ភាសា ខ្មែរ"

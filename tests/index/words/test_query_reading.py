@@ -317,3 +317,22 @@ def test_the_s_of_a_possessive_is_no_word(tmp_path: Path, text: str) -> None:
     assert words.search(text, 10, None, ReadingOptions())[0].tolist() == [0]
     assert words.search("women's", 10, None, ReadingOptions(prefix=True))[0].tolist() == [0]
     assert sorted(words.search("size s", 10, None, ReadingOptions())[0].tolist()) == [0, 1, 2]
+
+
+@pytest.mark.parametrize("text", ["l'ordinateur", "L\u2019ordinateur", "d'ordinateur", "qu'ordinateur"])
+def test_an_elided_article_is_no_word(tmp_path: Path, text: str) -> None:
+    index = WordIndex(tmp_path / "words", "french")
+    index.replace(range(2), ["L'Oréal d'Oslo qu'il", "Un ordinateur"])
+    words = index.commit()
+    assert words.search(text, 10, None, ReadingOptions())[0].tolist() == [1]
+    assert len(words.read("rock'n roll d l'").terms) == 5, "only before a word that it is joined to"
+
+
+@pytest.mark.parametrize(
+    ("written", "typed", "meant"),
+    [("किताबें और मोबाइल", "मोबाल", "मोबाइल"), ("புத்தகங்கள்", "புத்தகங்கல்", "புத்தகங்கள்")],
+)
+def test_words_with_vowel_signs_are_corrected(tmp_path: Path, written: str, typed: str, meant: str) -> None:
+    index = WordIndex(tmp_path / "words", "none")
+    index.replace([0], [written])
+    assert index.commit().read(typed, TYPOS).corrections == ((typed, meant),)
