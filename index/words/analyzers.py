@@ -80,9 +80,9 @@ ENDINGS: dict[str, Sequence[tuple[re.Pattern[str], str | Callable[[re.Match[str]
         (re.compile(f"([{IN_O}{IN_U}]{BETWEEN}[lL])([{IN_E}][rR][^ ]*)"), _with_vowel(IN_E, "a")),
     ],
 }
-"""Language -> endings that its stemmer knows with accents only, and what stands for them. An ending counts with and
-without accents, so that the stem of a word does not depend on whether they were typed. A stemmer that sees the accents
-gives other stems to words without them."""
+"""Language -> endings that its stemmer knows with accents only, or not at all, and what stands for them. An ending
+counts with and without accents, so that the stem of a word does not depend on whether they were typed. A stemmer that
+sees the accents gives other stems to words without them."""
 
 
 class Analyzer:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from sqlalchemy import Connection
+from sqlalchemy import Connection, Row
 
 from index.filters.parser import parse_filter
 from service.documents import repository
@@ -12,6 +12,11 @@ from service.http.problems import Problem, not_found
 from service.runtime.collection import CollectionState
 from service.runtime.collection_repository import bump_watermark, require_collection
 from service.runtime.runtime import Runtime
+
+PART = 32
+"""Documents of a page that are read at once."""
+MAX_CHARACTERS = 16_000_000
+"""A page with more characters of texts ends."""
 
 
 def show_document(runtime: Runtime, state: CollectionState, document_id: str) -> dict[str, Any]:
@@ -40,16 +45,40 @@ def list_documents(runtime: Runtime, state: CollectionState, limit: int, cursor:
             422, "invalid_request", f"cursor: {detail}", [{"pointer": "/cursor", "detail": detail}]
         ) from error
     with runtime.database.read() as connection:
-        rows, unreadable = repository.documents_arrived_after(connection, state.id, *place, limit + 1)
-    places = [Place(row.created_at, row.id) for row in rows]
-    if unreadable:  # only in SQLite, which orders ids as Python does
-        places = sorted([*places, *(Place(*place) for place in unreadable)])
-    page = set(places[:limit])
+        rows, unreadable, places, is_end = _arrived_after(connection, state.id, place, limit + 1)
+    shown = places if is_end else places[:-1]
+    page = set(shown)
     return {
         "documents": [document_body(row) for row in rows if (row.created_at, row.id) in page],
         "unreadable": [row.id for row in unreadable if (row.created_at, row.id) in page],
-        "cursor": cursor_of(places[limit - 1]) if len(places) > limit else None,
+        "cursor": None if is_end else cursor_of(shown[-1]),
     }
+
+
+def _arrived_after(
+    connection: Connection, collection_id: int, place: Place, most: int
+) -> tuple[list[Row[Any]], list[Row[Any]], list[Place], bool]:
+    """Return up to `most` documents after a place, those that cannot be read, their places, and whether none follows.
+
+    They are fewer where texts are long, so that an answer needs little memory: those up to the PART in which the texts
+    exceed MAX_CHARACTERS.
+    """
+    rows: list[Row[Any]] = []
+    unreadable: list[Row[Any]] = []
+    places: list[Place] = []
+    while len(places) < most and sum(len(row.text) for row in rows) <= MAX_CHARACTERS:
+        wanted = min(PART, most - len(places))
+        found, damaged = repository.documents_arrived_after(connection, collection_id, *(places or [place])[-1], wanted)
+        # in order: SQLite alone has unreadable rows, and it orders ids as Python does
+        places += sorted(map(_place, (*found, *damaged))) if damaged else map(_place, found)
+        rows, unreadable = rows + found, unreadable + damaged
+        if len(found) + len(damaged) < wanted:
+            return rows, unreadable, places, True
+    return rows, unreadable, places, False
+
+
+def _place(row: Row[Any]) -> Place:
+    return Place(row.created_at, row.id)
 
 
 def document_body(row: Any) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from index.records import Document as DocumentRecord
 from index.records import KeyKind
 from service.storage.checksums import row_checksum, texts_as_stored, with_owner_changed
 from service.storage.database import now
+from service.storage.dialects import numbered_after
 from service.storage.filter_sql import to_sql
 from service.storage.tables import DOCUMENTS, KEYS, PENDING_DOCUMENTS, VALUES
 from service.storage.unreadable_rows import readable_rows
@@ -137,8 +138,8 @@ def document(connection: Connection, collection_id: int, document_id: str) -> Ro
 
 def documents_after(connection: Connection, collection_id: int, row: int, limit: int) -> Sequence[Row[Any]]:
     """Return the rows of up to `limit` searchable documents after `row`, in row order."""
-    mine = (DOCUMENTS.c.collection_id == collection_id, DOCUMENTS.c.row > row)
-    return connection.execute(select(DOCUMENTS).where(*mine).order_by(DOCUMENTS.c.row).limit(limit)).all()
+    mine = numbered_after(DOCUMENTS, DOCUMENTS.c.row, collection_id, row)
+    return connection.execute(select(DOCUMENTS).where(mine).order_by(DOCUMENTS.c.row).limit(limit)).all()
 
 
 def documents_arrived_after(
@@ -179,9 +180,9 @@ def places(connection: Connection, collection_id: int, ids: Sequence[str]) -> Se
 
     created_at: the time when a document with this id was first stored.
     """
-    wanted = select(DOCUMENTS.c.id, DOCUMENTS.c.row, DOCUMENTS.c.created_at).where(
-        DOCUMENTS.c.collection_id == collection_id, DOCUMENTS.c.id.in_(ids)
-    )
+    # in two steps, because SQLite would read all documents of the collection in an index that has all these columns
+    rows = select(DOCUMENTS.c.row).where(DOCUMENTS.c.collection_id == collection_id, DOCUMENTS.c.id.in_(ids))
+    wanted = select(DOCUMENTS.c.id, DOCUMENTS.c.row, DOCUMENTS.c.created_at).where(DOCUMENTS.c.row.in_(rows))
     return connection.execute(wanted).all()
 
 
@@ -258,7 +259,7 @@ def newest_numbers(connection: Connection, collection_id: int) -> tuple[int, int
 
 def ids_after(connection: Connection, collection_id: int, row: int, sequence: int) -> list[str]:
     """Return the ids of the searchable documents after a row and of the pending ones after a sequence number."""
-    stored = select(DOCUMENTS.c.id).where(DOCUMENTS.c.collection_id == collection_id, DOCUMENTS.c.row > row)
+    stored = select(DOCUMENTS.c.id).where(numbered_after(DOCUMENTS, DOCUMENTS.c.row, collection_id, row))
     mine = (PENDING_DOCUMENTS.c.collection_id == collection_id, PENDING_DOCUMENTS.c.sequence > sequence)
     waiting = select(PENDING_DOCUMENTS.c.id).where(*mine)
     return [*connection.execute(stored).scalars(), *connection.execute(waiting).scalars()]

@@ -9,7 +9,7 @@ from sqlalchemy import ColumnElement, Connection, Row, and_, delete, insert, or_
 from service.storage.checked_rows import as_stored, update_row
 from service.storage.checksums import as_json, texts_as_stored
 from service.storage.database import now
-from service.storage.dialects import contains, contains_text
+from service.storage.dialects import contains, contains_text, unindexed
 from service.storage.tables import COLLECTIONS, EVENTS, JUDGMENTS, KEYS, MODELS, QUERIES
 from service.storage.tables_of_administration import ERASURES, IDEMPOTENT_ANSWERS
 from service.storage.tenants import is_named, is_unnamed
@@ -188,7 +188,12 @@ def _rows(
     values: Sequence[str],
 ) -> list[Row[Any]]:
     """Return the rows that meet a condition and share a search or a session with the subject."""
-    wanted = _columns(table).where(table.c.collection_id == collection_id, condition, table.c[column].in_(values))
+    mine = (
+        unindexed(table, collection_id)
+        if table is QUERIES and column == "query_id"
+        else table.c.collection_id == collection_id
+    )
+    wanted = _columns(table).where(mine, condition, table.c[column].in_(values))
     return list(connection.execute(wanted))
 
 

@@ -14,6 +14,7 @@ from index.memory.query_key import anonymous_key, as_query_key, earlier_query_ke
 from index.records import Floats, KeyKind
 from service.feedback.schemas import EventIn, JudgmentIn
 from service.storage.database import now, rfc3339
+from service.storage.dialects import unindexed
 from service.storage.filter_sql import to_sql
 from service.storage.tables import DOCUMENTS, EVENTS, JUDGMENTS, KEYS, PENDING_DOCUMENTS, QUERIES
 from service.storage.tenants import is_named, split
@@ -50,9 +51,11 @@ def logged_queries(
 ) -> dict[str, LoggedQuery]:
     """Return query id -> logged search, for these ids. key_filter: only searches with this filter."""
     wanted = sorted({id for id in ids if id})
+    if not wanted:
+        return {}
     columns = [QUERIES.c.query_id, QUERIES.c.text, QUERIES.c.client_id, QUERIES.c.request]
     found = select(*columns[: 3 if key_filter is None else 4]).where(
-        QUERIES.c.collection_id == collection_id, QUERIES.c.query_id.in_(wanted)
+        unindexed(QUERIES, collection_id), QUERIES.c.query_id.in_(wanted)
     )
     # PostgreSQL reads no member of a JSON text with a NUL anywhere: it is read here
     return {
@@ -94,8 +97,10 @@ def shown_positions(
 ) -> dict[tuple[str, str], int]:
     """Return query id and document id -> position, for the documents of graded events that a logged list shows."""
     wanted = {(event.query_id, event.document_id) for event in events if event.grade and event.query_id}
+    if not wanted:
+        return {}
     found = select(QUERIES.c.query_id, QUERIES.c.shown).where(
-        QUERIES.c.collection_id == collection_id, QUERIES.c.query_id.in_(sorted({query_id for query_id, _ in wanted}))
+        unindexed(QUERIES, collection_id), QUERIES.c.query_id.in_(sorted({query_id for query_id, _ in wanted}))
     )
     return {
         (query_id, hit["id"]): int(hit["position"])

@@ -20,8 +20,9 @@ from sqlalchemy import (
 
 from index.memory.query_key import bare_key
 from service.storage.database import rfc3339
+from service.storage.dialects import unindexed
 from service.storage.event_times import acted_since
-from service.storage.newest_rows import client_of, searched_since, unindexed
+from service.storage.newest_rows import client_of, searched_since
 from service.storage.tables import EVENTS, JUDGMENTS, QUERIES
 
 MAX_ROWS = 50_000

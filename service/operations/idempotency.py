@@ -167,7 +167,7 @@ class Reserved:
             "headers": dict(noted.headers),
             "body": noted.body,
         }
-        replace_answer(connection, self.key, _oldest(), values)
+        replace_answer(connection, self.key, values)
 
 
 async def _replay(body: bytes) -> Message:

@@ -35,10 +35,9 @@ def find_answer(connection: Connection, key: str, since: str) -> Row[Any] | None
     return connection.execute(wanted.where(*fresh)).one_or_none()
 
 
-def replace_answer(connection: Connection, key: str, since: str, values: dict[str, Any]) -> None:
-    """Store the answer of an Idempotency-Key; delete its previous answer and all answers older than `since`."""
+def replace_answer(connection: Connection, key: str, values: dict[str, Any]) -> None:
+    """Store the answer of an Idempotency-Key in place of its previous answer."""
     connection.execute(delete(IDEMPOTENT_ANSWERS).where(IDEMPOTENT_ANSWERS.c.key == key))
-    delete_answers(connection, since)
     connection.execute(insert(IDEMPOTENT_ANSWERS).values(key=key, created_at=now(), **values))
 
 

@@ -17,7 +17,7 @@ from index.records import Floats
 from service.feedback.repository import MemoryRow, insert_memory
 from service.operations import restored_memory_repository as repository
 from service.operations.each_collection import for_each_collection
-from service.operations.restored_memory_repository import Unremembered
+from service.operations.restored_memory_repository import START, Place, Unremembered
 from service.runtime.collection import CollectionState
 from service.runtime.collection_repository import bump_watermark, confirmations
 from service.runtime.runtime import Runtime
@@ -80,25 +80,27 @@ def _restored(runtime: Runtime, state: CollectionState, since: str) -> bool | No
     """
     if state.fingerprint != runtime.encoder.fingerprint:
         return None
+    place = START
     while not runtime.closing:
         with runtime.database.read() as connection:
-            missing = repository.unremembered(connection, state.id, since, BATCH)
+            missing = repository.unremembered(connection, state.id, since, BATCH, place)
             if not missing:
                 return repository.has_unremembered(connection, state.id, since)
         texts = sorted({one.text for one in missing if one.grade})
         vectors = dict(zip(texts, runtime.encoder.encode_queries(texts), strict=True)) if texts else {}
-        if not _remember(runtime, state, since, vectors):
+        if not _remember(runtime, state, since, place, vectors):
             break
+        place = place.after(missing)
     return None
 
 
-def _remember(runtime: Runtime, state: CollectionState, since: str, vectors: dict[str, Floats]) -> bool:
+def _remember(runtime: Runtime, state: CollectionState, since: str, place: Place, vectors: dict[str, Floats]) -> bool:
     """Store and publish the keys of feedback that still has none, and whose text has a vector; return whether any."""
     with state.lock:
         if state.is_removed:
             return False
         with runtime.database.write() as connection:
-            missing = repository.unremembered(connection, state.id, since, BATCH)
+            missing = repository.unremembered(connection, state.id, since, BATCH, place)
             keys = [_key(one, vectors) for one in missing if one.text in vectors or not one.grade]
             added = insert_memory(connection, state.id, keys)
             watermark = bump_watermark(connection, state.id, documents=False) if added else 0

@@ -19,7 +19,7 @@ from service.storage.base import METADATA
 from service.storage.checked_rows import update_row
 from service.storage.checksums import TABLES, with_owner_changed
 from service.storage.database import Database, now
-from service.storage.dialects import greatest_number
+from service.storage.dialects import greatest_number, unindexed
 from service.storage.tables import (
     COLLECTION_ALIASES,
     COLLECTIONS,
@@ -169,9 +169,11 @@ def indexed_documents(
     keys: dict[int, list[Key]] = {}
     damaged: set[int] = set()
     wanted = select(KEYS.c.document_row, KEYS.c.kind, KEYS.c.vector, KEYS.c.span_start, KEYS.c.span_end)
-    own = wanted.where(KEYS.c.collection_id == collection_id, KEYS.c.kind != KeyKind.QUERY).order_by(KEYS.c.id)
-    if rows is not None:
-        own = own.where(KEYS.c.document_row.in_(rows))
+    own = wanted.where(KEYS.c.kind != KeyKind.QUERY).order_by(KEYS.c.id)
+    if rows is None:
+        own = own.where(KEYS.c.collection_id == collection_id)
+    else:
+        own = own.where(unindexed(KEYS, collection_id), KEYS.c.document_row.in_(rows))
     with reading("keys"):
         for row, kind, vector, start, end in connection.execute(own):
             key_vector = _vector(vector, dim)
@@ -182,9 +184,11 @@ def indexed_documents(
     table = DOCUMENTS.c
     stored = select(table.row, table.id, table.title, table.text, table.metadata, VALUES.c.vector)
     stored = stored.join(VALUES, VALUES.c.document_row == table.row, isouter=True)
-    if rows is not None:
-        stored = stored.where(DOCUMENTS.c.row.in_(rows))
-    found = connection.execute(stored.where(DOCUMENTS.c.collection_id == collection_id).order_by(DOCUMENTS.c.row))
+    if rows is None:
+        stored = stored.where(DOCUMENTS.c.collection_id == collection_id)
+    else:
+        stored = stored.where(unindexed(DOCUMENTS, collection_id), DOCUMENTS.c.row.in_(rows))
+    found = connection.execute(stored.order_by(DOCUMENTS.c.row))
     documents = []
     with reading("documents"):
         for row, id, title, text, metadata, blob in found:

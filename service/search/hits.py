@@ -17,6 +17,7 @@ from index.records import Ints, KeyKind
 from index.words.query_syntax import ParsedQuery
 from index.words.query_words import Field
 from service.http.access import Caller
+from service.http.problems import Problem
 from service.runtime.search_runtime import SearchRuntime
 from service.runtime.served_collection import ServedCollection, Serving
 from service.search import repository
@@ -30,6 +31,10 @@ highlighter_for = lru_cache(32)(Highlighter)
 
 OWN_FIELDS = ("title", "text", "url", "metadata")
 """Fields of a hit that `fields` selects; other names select metadata fields."""
+MAX_CHARACTERS = 32_000_000
+"""Characters of the texts in an answer, at most."""
+PART = 32
+"""Hits whose texts are read at once."""
 BEST = 3
 """Hits whose sentences may be the answer."""
 
@@ -66,8 +71,11 @@ class Searched:
 def page_of_hits(
     runtime: SearchRuntime, state: ServedCollection, request: SearchIn, searched: Searched
 ) -> list[dict[str, Any]]:
-    """Return the hits of a page, without documents that were deleted since the generation was published."""
-    return list(hits_by_place(runtime, state, request, searched).values())
+    """Return the hits of a page, without documents that were deleted since the generation was published.
+
+    Raises Problem 422 if their texts have more than MAX_CHARACTERS.
+    """
+    return list(hits_by_place(runtime, state, request, searched, most=MAX_CHARACTERS).values())
 
 
 def hits_by_place(
@@ -76,17 +84,21 @@ def hits_by_place(
     request: SearchIn,
     searched: Searched,
     as_json: Callable[[str], Any] = orjson.Fragment,
+    most: int | None = None,
 ) -> dict[int, dict[str, Any]]:
     """Return the hits as `page_of_hits` does, by their 0-based places in the page.
 
-    as_json: what stands for the stored JSON of all metadata of a hit.
+    as_json: what stands for the stored JSON of all metadata of a hit. most: characters of the texts in the hits, at
+    most; None for any number. Texts are read in parts: those that the hits do not have are soon forgotten.
     """
     ranking = searched.ranking
     rows = [int(row) for row in searched.generation.rows[ranking.doc_indices[searched.page]]]
-    stored = repository.stored_fields(runtime.database, rows)
     marker = highlighter_for(state.settings.language).for_terms(*_highlighted(searched))
     hits: dict[int, dict[str, Any]] = {}
+    characters = 0
     for place, (rank, row) in enumerate(zip(searched.page.tolist(), rows, strict=True)):
+        if place % PART == 0:
+            stored = repository.stored_fields(runtime.database, rows[place : place + PART])
         if row not in stored:
             continue
         metadata = stored[row][-1]
@@ -110,6 +122,12 @@ def hits_by_place(
             if rule is not None:
                 shown["explain"]["rule"] = rule
         hits[place] = shown
+        characters += len(shown.get("text") or "")
+        if most is not None and characters > most:
+            detail = (
+                f"the texts of {place + 1} hits have more than {most:,} characters; ask for fewer, or for other fields"
+            )
+            raise Problem(422, "answer_too_large", detail, [{"pointer": "/limit", "detail": detail}])
     return hits
 
 

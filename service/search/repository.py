@@ -13,7 +13,7 @@ from sqlalchemy import Connection, Row, Select, Text, bindparam, cast, select, t
 from index.filters.conditions import FilterNode
 from index.records import Ints
 from service.storage.database import DatabaseReader
-from service.storage.dialects import is_one_of
+from service.storage.dialects import is_one_of, numbered_after
 from service.storage.filter_sql import to_sql
 from service.storage.tables import ALIASES, COLLECTIONS, DOCUMENTS, EVENTS, JUDGMENTS, KEYS, MODELS, QUERIES
 
@@ -87,7 +87,7 @@ def metadata_after(connection: Connection, collection_id: int, row: int) -> Iter
     """Yield the row and the metadata, as JSON text, of the searchable documents after `row`, in row order."""
     table = DOCUMENTS.c
     stored = cast(table.metadata, Text)  # not decoded here
-    wanted = select(table.row, stored).where(table.collection_id == collection_id, table.row > row)
+    wanted = select(table.row, stored).where(numbered_after(DOCUMENTS, table.row, collection_id, row))
     for found in connection.execute(wanted.order_by(table.row)):
         yield found[0], found[1]
 

@@ -4,7 +4,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Table, bindparam, column, func, select, text
+from sqlalchemy import ColumnElement, Connection, Table, and_, bindparam, column, func, select, text
 
 from service.storage.tables import QUERIES
 
@@ -25,6 +25,25 @@ def is_one_of(connection: Connection, values: Any, wanted: Sequence[int] | Seque
     else:
         found = values == func.any(bindparam(None, list(wanted)))
     return found
+
+
+def unindexed(table: Any, collection_id: int) -> ColumnElement[bool]:
+    """Return the condition that a row belongs to a collection, such that SQLite does not use an index for it.
+
+    With the index, SQLite reads all rows of the collection: to sort them by their key, or because it expects fewer of
+    them than there are keys in a list. Without it, it reads the rows by their keys.
+    """
+    condition: ColumnElement[bool] = table.c.collection_id + 0 == collection_id
+    return condition
+
+
+def numbered_after(table: Any, key: Any, collection_id: int, number: int) -> ColumnElement[bool]:
+    """Return the condition that a row belongs to a collection and has a greater number, such as its primary key.
+
+    For some rows of the collection SQLite reads the numbers from this one on. For all, it reads an index of it.
+    """
+    mine = unindexed(table, collection_id) if number else table.c.collection_id == collection_id
+    return and_(mine, key > number)
 
 
 def newest_first(connection: Connection) -> list[ColumnElement[Any]]:

@@ -6,17 +6,9 @@ from typing import Any
 from sqlalchemy import Column, ColumnElement, and_, func
 
 from service.storage.database import SKEW, first_id, rfc3339
+from service.storage.dialects import unindexed
 from service.storage.tables import QUERIES
 from service.storage.tenants import named
-
-
-def unindexed(table: Any, collection_id: int) -> ColumnElement[bool]:
-    """Return the condition that a row belongs to a collection, such that SQLite does not use an index for it.
-
-    With the index, all rows of the collection are read and sorted; without it, the newest rows are read in their order.
-    """
-    condition: ColumnElement[bool] = table.c.collection_id + 0 == collection_id
-    return condition
 
 
 def searched_since(collection_id: int, since: datetime) -> ColumnElement[bool]:

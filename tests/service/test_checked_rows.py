@@ -89,7 +89,7 @@ def test_what_replaces_a_whole_row_replaces_its_damage(administered: Any) -> Non
         point_alias(connection, 2, "champion", 0)
         replace_alias(connection, "forest", "wood")
         again: dict[str, Any] = {"request_sha256": "1", "status": 200, "headers": {}, "body": b""}
-        replace_answer(connection, "once", "2026", again)
+        replace_answer(connection, "once", again)
         assert damaged(connection) == []
         connection.rollback()
 

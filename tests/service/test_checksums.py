@@ -110,7 +110,7 @@ def add_administration(wood: CollectionClient) -> None:
         insert_erasure(connection, "ada", RECEIPT)
         insert_task(connection, id="task", type="snapshot", collection=None, status="processing")
         answer = {"request_sha256": "00", "status": 200, "headers": {"é": "1"}, "body": b"{}"}
-        replace_answer(connection, "once", "2026", answer)
+        replace_answer(connection, "once", answer)
         insert_model_files(connection, number, 1, {"head.safetensors": b"weights"})
         point_alias(connection, number, "challenger", 1)
         insert_alias_change(connection, number, "challenger", 0, 1, "by hand", False)

@@ -94,6 +94,26 @@ def listed(shelf: CollectionClient, limit: int) -> Iterator[str]:
         cursor = page["cursor"]
 
 
+def test_a_page_of_long_texts_ends_early(shelf: CollectionClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("service.documents.actions.PART", 3)
+    monkeypatch.setattr("service.documents.actions.MAX_CHARACTERS", 50)
+    shelf.add(*({"id": f"long-{n}", "text": "x" * 30} for n in range(7)))
+    page = shelf.get("documents", limit=100)
+    assert [document["id"] for document in page["documents"]] == ["long-0", "long-1"]
+    assert list(listed(shelf, limit=100)) == list(listed(shelf, limit=1)) == [f"long-{n}" for n in range(7)]
+
+
+def test_hits_with_too_much_text_are_refused(shelf: CollectionClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("service.search.hits.PART", 3)
+    monkeypatch.setattr("service.search.hits.MAX_CHARACTERS", 100)
+    shelf.add(*({"id": f"long-{n}", "text": "tree " * 6} for n in range(7)))
+    asked = {"q": "tree", "limit": 7}
+    answer = problem(shelf.client.post(f"{shelf.path}/search", json=asked), 422, "answer_too_large")
+    assert "the texts of 4 hits have more than 100 characters" in answer["detail"]
+    assert len(shelf.search("tree", limit=7, fields=["title"])["hits"]) == 7
+    assert len(shelf.search("tree", limit=3)["hits"]) == 3
+
+
 def test_documents_that_change_while_they_are_listed_are_listed_once(shelf: CollectionClient) -> None:
     shelf.add(*map(book, range(5)))
     shelf.add({"id": "\N{GREEK SMALL LETTER ALPHA}/\x00%", "text": "last"})

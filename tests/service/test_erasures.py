@@ -103,7 +103,7 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]
         answer = client.post(f"{trees.path}/search", json=body)
         kept = {"request_sha256": "", "status": 200, "headers": {}, "body": answer.content}
         with runtime_of(client).database.write() as connection:  # as earlier releases stored it
-            replace_answer(connection, "once", "", kept)
+            replace_answer(connection, "once", kept)
         trees.search(SHARED, client_id=CLIENT)
         assert trees.train(promote="never", budget_seconds=1, click_reading="naive")["status"] == "succeeded"
         for thread in runtime_of(client).training.threads:

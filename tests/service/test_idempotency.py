@@ -276,7 +276,7 @@ def test_an_answer_of_an_earlier_release_is_given_again(client: TestClient) -> N
         assert row is not None
         digest = row.request_sha256.partition(":")[0]
         values = {"request_sha256": digest, "status": 299, "headers": {}, "body": b"{}"}
-        replace_answer(connection, idempotency.digest_of("earlier"), "", values)
+        replace_answer(connection, idempotency.digest_of("earlier"), values)
     assert batch_sent(client, "earlier", "earlier") == 299
 
 
@@ -348,7 +348,7 @@ def test_an_upgrade_hashes_the_keys_of_stored_answers(database: Database) -> Non
     keys = ["once", "key-1:na\u00efve", "damaged"]
     with database.write() as connection:
         for key in keys:
-            replace_answer(connection, key, "2026", answer)
+            replace_answer(connection, key, answer)
         connection.execute(text("UPDATE idempotent_answers SET status = 201 WHERE key = 'damaged'"))
         return_to(connection, "0015")
     database.migrate()
@@ -372,7 +372,7 @@ def test_an_upgrade_hashes_a_key_that_another_key_is_the_hash_of(database: Datab
     with database.write() as connection:
         for number, key in enumerate(keys):
             answer = {"request_sha256": "00", "status": 200 + number, "headers": {}, "body": b"{}"}
-            replace_answer(connection, key, "2026", answer)
+            replace_answer(connection, key, answer)
         return_to(connection, "0015")
     database.migrate()
     with database.read() as connection:
@@ -386,7 +386,7 @@ def test_an_upgrade_leaves_a_key_that_is_no_text(tmp_path: Path) -> None:
     with database.write() as connection:
         for key in ("sound", "damaged"):
             answer = {"request_sha256": "00", "status": 200, "headers": {}, "body": b"{}"}
-            replace_answer(connection, key, "2026", answer)
+            replace_answer(connection, key, answer)
         connection.execute(text("UPDATE idempotent_answers SET key = CAST(key AS BLOB) WHERE key = 'damaged'"))
         return_to(connection, "0015")
     database.migrate()

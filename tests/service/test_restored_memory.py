@@ -10,6 +10,7 @@ from fastapi.testclient import TestClient
 
 from index.memory.query_key import as_query_key
 from service.operations import restored_memory
+from service.operations import restored_memory_repository as repository
 from service.operations.restored_memory import Look, restore_memory
 from service.operations.retention import forget_old_feedback
 from service.storage.database import rfc3339
@@ -202,8 +203,16 @@ def test_much_feedback_is_restored_in_parts(wood: CollectionClient, monkeypatch:
         wood.judge(f"query {at}", "oak", 3)
     memory = memory_of(wood)
     deleted_and_posted_again(wood)
+    unremembered, places = repository.unremembered, []
+
+    def noted(*call: Any) -> Any:
+        places.append(call[-1])
+        return unremembered(*call)
+
+    monkeypatch.setattr(repository, "unremembered", noted)
     restore_memory(runtime_of(wood.client), {})
     assert memory_of(wood) == memory
+    assert len(set(places)) > 6, "each part begins where the one before it ended"
 
 
 def test_another_encoder_restores_nothing(wood: CollectionClient, monkeypatch: pytest.MonkeyPatch) -> None:
