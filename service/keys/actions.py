@@ -12,7 +12,7 @@ from service.http.access import Asked
 from service.http.problems import Problem, not_found
 from service.keys import repository
 from service.keys.schemas import MAX_KEYS, KeyIn
-from service.runtime.key_repository import damaged_keys, key_rows, known_keys
+from service.runtime.key_repository import damaged_keys, is_damaged, key_rows, known_key, known_keys
 from service.runtime.keyring import Keyring, digest_of, new_token
 from service.runtime.runtime import Runtime
 from service.storage.database import is_ahead, new_id, now, rfc3339
@@ -21,6 +21,8 @@ ADMIN_KEY_FILE = "admin.key"
 """The file of the data directory with the first admin key, where the start made one."""
 WRITTEN_SECONDS = 60
 """The last use of a key is stored at most this often."""
+WRITTEN_KEYS = 500
+"""Keys whose last use is stored in a transaction."""
 NO_RIGHTS: dict[str, Any] = {
     "name": "damaged: it is refused", "scopes": [], "collections": [], "filter": None, "origins": [],
     "rate_per_minute": None, "expires_at": None, "created_at": "", "rotated_at": None, "last_used_at": None,
@@ -44,7 +46,7 @@ def create_key(runtime: Runtime, wanted: KeyIn, asked: Asked) -> dict[str, Any]:
             raise Problem(422, "too_many_keys", f"there are at most {MAX_KEYS} keys")
         token, row = _insert(connection, values)
         asked.target = f"/v1/keys/{row['id']}"
-    reload(runtime)
+    _use(runtime, row["id"])
     return {**shown(row, {}), "key": token}
 
 
@@ -66,18 +68,16 @@ def delete_key(runtime: Runtime, key_id: str) -> None:
     """
     with runtime.database.write() as connection:
         row = repository.find_key(connection, key_id)
-        if row is None and key_id not in damaged_keys(connection):
+        if row is None and not is_damaged(connection, key_id):
             raise not_found("key")
-        stored = Keyring()
-        stored.load(known_keys(connection))
-        if (row is None or "admin" in row.scopes) and not stored.has_admin_beside(key_id):
+        if (row is None or "admin" in row.scopes) and not _stored_keys(connection).has_admin_beside(key_id):
             raise Problem(
                 409,
                 "last_admin_key",
                 "this is the last key with the scope admin, or the last that does not expire; make another key first",
             )
         repository.delete_key(connection, key_id)
-    reload(runtime)
+    _use(runtime, key_id)
 
 
 def rotate_key(runtime: Runtime, key_id: str, grace_seconds: int) -> dict[str, Any]:
@@ -88,7 +88,7 @@ def rotate_key(runtime: Runtime, key_id: str, grace_seconds: int) -> dict[str, A
     token = new_token(key_id)
     with runtime.database.write() as connection:
         row = repository.find_key(connection, key_id)
-        if row is None and key_id in damaged_keys(connection):
+        if row is None and is_damaged(connection, key_id):
             detail = "the stored key differs from its checksum, so its rights are not known: delete it and make another"
             raise Problem(409, "key_damaged", detail)
         if row is None:
@@ -100,7 +100,7 @@ def rotate_key(runtime: Runtime, key_id: str, grace_seconds: int) -> dict[str, A
         changed = {"digest": digest_of(token.encode()), "rotated_at": now(), "old_until": until}
         changed["old_digest"] = row.digest if grace_seconds else None
         repository.change_key(connection, key_id, changed)
-    reload(runtime)
+    _use(runtime, key_id)
     return {**shown({**row._asdict(), **changed}, runtime.keyring.last_uses()), "key": token}
 
 
@@ -143,24 +143,36 @@ def store_last_uses(runtime: Runtime, least_seconds: float = WRITTEN_SECONDS) ->
     if not used:
         return
     with runtime.database.read() as connection:
-        stored = {row.id: row.last_used_at for row in key_rows(connection)}
-    moments = {key_id: datetime.fromtimestamp(used[key_id], UTC) for key_id in used if key_id in stored}
-    changed = {
-        key_id: rfc3339(moment)
-        for key_id, moment in moments.items()
-        if (stored[key_id] or "") < rfc3339(moment - timedelta(seconds=least_seconds))
-        or is_ahead(stored[key_id] or "", moment)
-    }
-    if changed:
+        rows = [row for row in repository.stored_keys(connection) if row["id"] in used]
+    moments = [datetime.fromtimestamp(used[row["id"]], UTC) for row in rows]
+    changed = [
+        (row, rfc3339(moment))
+        for row, moment in zip(rows, moments, strict=True)
+        if (row["last_used_at"] or "") < rfc3339(moment - timedelta(seconds=least_seconds))
+        or is_ahead(row["last_used_at"] or "", moment)
+    ]
+    for first in range(0, len(changed), WRITTEN_KEYS):  # in parts, between which others write
+        of_part, times = zip(*changed[first : first + WRITTEN_KEYS], strict=True)
         with runtime.database.write() as connection:
-            for key_id, moment in changed.items():
-                repository.change_key(connection, key_id, {"last_used_at": moment})
+            repository.store_last_uses(connection, of_part, times)
 
 
 def reload(runtime: Runtime) -> None:
     """Use the stored keys from the next request on."""
     with runtime.database.write() as connection:  # the writer's turn, so that an older state cannot replace a newer one
         runtime.keyring.load(known_keys(connection))
+
+
+def _use(runtime: Runtime, key_id: str) -> None:
+    """Use a key as it is stored, or no longer, from the next request on."""
+    with runtime.database.write() as connection:  # as above
+        runtime.keyring.change(key_id, known_key(connection, key_id))
+
+
+def _stored_keys(connection: Connection) -> Keyring:
+    stored = Keyring()
+    stored.load(known_keys(connection))
+    return stored
 
 
 def admin(name: str) -> dict[str, Any]:

@@ -1,19 +1,19 @@
 """SQL that writes API keys, and the records of those that no request made. The caller commits."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import Connection, Row, delete, func, insert, select
 
-from service.runtime.key_repository import key_rows
-from service.storage.checked_rows import update_row
+from service.runtime.key_repository import key_row, key_rows
+from service.storage.checked_rows import set_column, stored_rows, update_row
 from service.storage.database import now
 from service.storage.tables_of_administration import API_KEYS, AUDIT
 
 
 def find_key(connection: Connection, key_id: str) -> Row[Any] | None:
     """Return the row of a key, or None. A damaged row is none."""
-    return next((row for row in key_rows(connection) if row.id == key_id), None)
+    return key_row(connection, key_id)
 
 
 def key_of_environment(connection: Connection) -> Row[Any] | None:
@@ -34,6 +34,16 @@ def insert_key(connection: Connection, values: Mapping[str, Any]) -> None:
 def change_key(connection: Connection, key_id: str, values: Mapping[str, Any]) -> None:
     """Change columns of a key."""
     update_row(connection, "api_keys", {"id": key_id}, values)
+
+
+def stored_keys(connection: Connection) -> list[dict[str, Any]]:
+    """Return the keys as they are stored, damaged ones too."""
+    return stored_rows(connection, API_KEYS.name)
+
+
+def store_last_uses(connection: Connection, rows: Sequence[Mapping[str, Any]], times: Sequence[str]) -> None:
+    """Store the last use of keys of `stored_keys`, but of those that are damaged or have changed since."""
+    set_column(connection, API_KEYS.name, rows, "last_used_at", times)
 
 
 def delete_key(connection: Connection, key_id: str) -> bool:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, Row, select
+from sqlalchemy import ColumnElement, Connection, Row, select
 
 from index.filters.parser import parse_filter
 from service.http.access import Caller
@@ -29,8 +29,33 @@ class AnyField:
 
 def key_rows(connection: Connection) -> Sequence[Row[Any]]:
     """Return the rows of the API keys that agree with their checksums, the oldest first."""
-    sound = [row["id"] for row in stored_rows(connection, API_KEYS.name) if _is_sound(row)]
-    return connection.execute(select(API_KEYS).where(API_KEYS.c.id.in_(sound)).order_by(API_KEYS.c.id)).all()
+    return _sound_rows(connection, stored_rows(connection, API_KEYS.name))
+
+
+def key_row(connection: Connection, key_id: str) -> Row[Any] | None:
+    """Return the row of an API key; None without one that agrees with its checksum."""
+    return next(iter(_sound_rows(connection, _stored(connection, key_id), API_KEYS.c.id == key_id)), None)
+
+
+def is_damaged(connection: Connection, key_id: str) -> bool:
+    """Return whether an API key differs from its checksum."""
+    return not all(map(_is_sound, _stored(connection, key_id)))
+
+
+def _stored(connection: Connection, key_id: str) -> list[dict[str, Any]]:
+    return stored_rows(connection, API_KEYS.name, {"id": key_id})
+
+
+def _sound_rows(
+    connection: Connection, stored: Sequence[dict[str, Any]], *where: ColumnElement[bool]
+) -> list[Row[Any]]:
+    """Return the rows that agree with their checksums. stored: as `stored_rows` returns those that meet `where`."""
+    sound = {row["id"] for row in stored if _is_sound(row)}
+    damaged = len(sound) < len(stored)  # a damaged row may be unreadable
+    wanted = select(API_KEYS).where(*where).order_by(API_KEYS.c.id)
+    if damaged:
+        wanted = wanted.where(API_KEYS.c.id.in_(sound))
+    return list(connection.execute(wanted))
 
 
 def damaged_keys(connection: Connection) -> list[str]:
@@ -47,8 +72,21 @@ def _is_sound(row: dict[str, Any]) -> bool:
 
 def known_keys(connection: Connection) -> list[KnownKey]:
     """Return all API keys. A damaged key is among them and matches no text: without keys a service is open to all."""
-    refused = [KnownKey(Caller(key_id), UNKNOWN.digests) for key_id in damaged_keys(connection)]
-    return [*refused, *(as_known(row) for row in key_rows(connection))]
+    stored = stored_rows(connection, API_KEYS.name)
+    refused = [_refused(readable(row["id"])) for row in stored if not _is_sound(row)]
+    return [*refused, *map(as_known, _sound_rows(connection, stored))]
+
+
+def known_key(connection: Connection, key_id: str) -> KnownKey | None:
+    """Return the API key with an id as `known_keys` does, None if there is none."""
+    stored = _stored(connection, key_id)
+    if not all(map(_is_sound, stored)):
+        return _refused(key_id)
+    return next(map(as_known, _sound_rows(connection, stored, API_KEYS.c.id == key_id)), None)
+
+
+def _refused(key_id: str) -> KnownKey:
+    return KnownKey(Caller(key_id), UNKNOWN.digests)
 
 
 def as_known(row: Any) -> KnownKey:

@@ -53,6 +53,11 @@ class Keyring:
         self._origins = frozenset(origin for key in known.values() for origin in key.caller.origins)
         self._keys = known
 
+    def change(self, key_id: str, key: KnownKey | None) -> None:
+        """Use another key with this id, or none, beside the other keys."""
+        others = [other for name, other in self._keys.items() if name != key_id.encode()]
+        self.load(others if key is None else [*others, key])
+
     @property
     def known(self) -> object:
         """The same object until keys are loaded again."""

@@ -58,6 +58,8 @@ class ServedCollection(ABC):
     """The words that the encoder knows. They are not corrected in queries."""
     field_columns: object = None
     """The values of filterable fields, which `service.search.field_columns` makes at the first use."""
+    kept_filters: object = None
+    """The documents that pass the last filters, which `service.search.kept_filters` makes at the first use."""
     is_old = False
     """Whether the copy of a searcher has not been compared with the database for some seconds."""
     behind = False

@@ -69,10 +69,11 @@ def passing_rows_of(
         return {row.id: row.row for row in connection.execute(select(DOCUMENTS.c.id, DOCUMENTS.c.row).where(*mine))}
 
 
-def matching_rows(connection: Connection, collection_id: int, node: FilterNode) -> Ints:
-    """Return the rows (n,) of the documents that match a filter."""
+def matching_rows(connection: Connection, collection_id: int, node: FilterNode, after: int) -> Ints:
+    """Return the rows (n,) after a row of the documents that match a filter."""
     condition = to_sql(connection, node, DOCUMENTS.c.metadata)
-    wanted = select(DOCUMENTS.c.row).where(DOCUMENTS.c.collection_id == collection_id, condition)
+    later = numbered_after(DOCUMENTS, DOCUMENTS.c.row, collection_id, after)
+    wanted = select(DOCUMENTS.c.row).where(later, condition)
     return np.fromiter(connection.execute(wanted).scalars(), np.int64)
 
 

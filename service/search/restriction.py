@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from index.filters.conditions import And, FilterNode, In
+from index.filters.conditions import FilterNode, In
 from index.filters.parser import parse_filter, value_of
 from index.generation.generation import Generation
 from index.records import Mask
@@ -15,7 +15,7 @@ from index.words.visible_words import VisibleWords
 from index.words.word_search import Reading
 from service.runtime.search_runtime import SearchRuntime
 from service.runtime.served_collection import ServedCollection
-from service.search import repository
+from service.search.kept_filters import passing_all
 
 
 def allowed_documents(
@@ -32,22 +32,9 @@ def allowed_documents(
     """
     nodes = conditions_of(state, condition, parsed, forced)
     masks: list[Mask] = []
-    if nodes:
-        masks.append(documents_passing(runtime, state, generation, And(tuple(nodes))))
+    masks += passing_all(runtime.database, state, generation, nodes)
     masks += _with_phrases(generation, parsed)
     return np.logical_and.reduce(masks) if masks else None
-
-
-def documents_passing(
-    runtime: SearchRuntime, state: ServedCollection, generation: Generation, condition: FilterNode
-) -> Mask:
-    """Return (N,) bool by doc index, True for documents that pass a condition."""
-    with runtime.database.read() as connection:
-        rows = repository.matching_rows(connection, state.id, condition)
-    doc_indices = generation.doc_indices(rows)
-    mask = np.zeros(len(generation.rows), np.bool_)
-    mask[doc_indices[doc_indices >= 0]] = True
-    return mask
 
 
 def having_all_words(generation: Generation, reading: Reading, allowed: Mask | None) -> Mask:
@@ -61,7 +48,8 @@ def visible_words(
     runtime: SearchRuntime, state: ServedCollection, generation: Generation, condition: FilterNode
 ) -> VisibleWords:
     """Return the words of the documents that a key with a filter may find: no other word corrects or completes."""
-    return generation.visible_words(documents_passing(runtime, state, generation, condition))
+    passing = passing_all(runtime.database, state, generation, [condition])
+    return generation.visible_words(np.logical_and.reduce(passing))
 
 
 def conditions_of(

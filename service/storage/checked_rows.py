@@ -1,9 +1,9 @@
 """Reads rows with checksums as they are stored, and changes their columns without accepting earlier damage."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import JSON, ColumnElement, Connection, Text, cast, select, type_coerce, update
+from sqlalchemy import JSON, ColumnElement, Connection, Text, bindparam, cast, select, type_coerce, update
 from sqlalchemy.types import NullType
 
 from service.storage.base import METADATA
@@ -28,6 +28,30 @@ def update_row(connection: Connection, table: str, where: Mapping[str, Any], val
         checksum = row_checksum(table, after) if is_sound(table, before) else None
         connection.execute(mine.values(checksum=checksum))
     return bool(found)
+
+
+def set_column(
+    connection: Connection, table: str, rows: Sequence[Mapping[str, Any]], name: str, values: Sequence[str]
+) -> None:
+    """Set a column of texts in rows that `stored_rows` has read, each to its value, by one statement.
+
+    A row that has changed since, or that differs from its checksum, stays as it is. The caller commits.
+    """
+    stored = METADATA.tables[table]
+    (key,) = stored.primary_key
+    mine = update(stored).where(key == bindparam("of_key"), stored.c.checksum == bindparam("of_checksum"))
+    changes = [
+        {
+            "of_key": row[key.name],
+            "of_checksum": row["checksum"],
+            name: value,
+            "checksum": row_checksum(table, {**row, name: value}),
+        }
+        for row, value in zip(rows, values, strict=True)
+        if is_sound(table, row)
+    ]
+    if changes:
+        connection.execute(mine.values({name: bindparam(name), "checksum": bindparam("checksum")}), changes)
 
 
 def stored_rows(connection: Connection, table: str, where: Mapping[str, Any] | None = None) -> list[dict[str, Any]]:
