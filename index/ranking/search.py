@@ -17,6 +17,7 @@ from index.ranking.exact_matches import exact_boost, title_boost
 from index.ranking.retrieval import CandidateSet, Mode, Query, assemble, retrieve
 from index.ranking.same_words import same_words_boost
 from index.records import FACTS, LEXICAL, Floats, Ints
+from index.words.query_words import QueryWords
 
 
 @dataclass(frozen=True)
@@ -59,13 +60,22 @@ WHOLE = 0.85
 .9 of a word."""
 
 
-def has_all_words(ranking: Ranking) -> bool:
-    """Return whether the first document has all words of the query, or words that stand for them."""
-    if not len(ranking.doc_indices):
+ROUNDING = 1e-5
+"""What a coverage may differ by."""
+
+
+def has_all_words(ranking: Ranking, query: QueryWords) -> bool:
+    """Return whether the first document has all words of the query, or words that stand for them.
+
+    A coverage that no document reaches without one of the words is enough too: parts of compounds, and corrections by
+    two edits, count much less than the word that they stand for.
+    """
+    if not len(ranking.doc_indices) or not len(query.weight):
         return False
     found = ranking.candidates
     first = np.searchsorted(found.doc_indices, ranking.doc_indices[0])
-    return bool(found.words[first, LEXICAL.index("coverage")] >= WHOLE)
+    without_one = 1 - float(query.weight.min() / query.weight.sum())
+    return bool(found.words[first, LEXICAL.index("coverage")] >= min(WHOLE, without_one + ROUNDING))
 
 
 def reads_fields(head: AttentionHead, query: Query) -> bool:

@@ -231,6 +231,7 @@ def _is_null_calibrated(request: SearchIn, searched: Searched) -> bool:
 def body_of(request: SearchIn, searched: Searched, hits: list[dict[str, Any]]) -> dict[str, Any]:
     """Return the response body without what is computed from stored values, its matrices, its answer and its times."""
     ranking, null_calibrated = searched.ranking, _is_null_calibrated(request, searched)
+    words = read_query(searched.generation, searched.query).words
     body = {
         "query_id": new_id(),
         "hits": hits,
@@ -243,7 +244,7 @@ def body_of(request: SearchIn, searched: Searched, hits: list[dict[str, Any]]) -
             "shown_mass": float(ranking.weights[searched.page].sum()),
             "candidates": len(ranking.doc_indices),
         },
-        "answered": ranking.null_weight < UNANSWERED or has_all_words(ranking) if null_calibrated else None,
+        "answered": ranking.null_weight < UNANSWERED or has_all_words(ranking, words) if null_calibrated else None,
         "page": {"limit": request.limit, "offset": request.offset, "has_more": searched.has_more},
         "model": {
             "version": searched.serving.version,

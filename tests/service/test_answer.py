@@ -176,9 +176,9 @@ def test_a_calibrated_null_weight_decides_whether_the_query_is_answered(
 
 
 @contextmanager
-def null_offset(client: TestClient, offset: float) -> Iterator[None]:
-    """Let the animals be served by a head whose null slot is calibrated with this offset."""
-    state = runtime_of(client).collection("animals")
+def null_offset(client: TestClient, offset: float, name: str = "animals") -> Iterator[None]:
+    """Let a collection be served by a head whose null slot is calibrated with this offset."""
+    state = runtime_of(client).collection(name)
     before = state.serving
     state.serving = Serving(0, before.head.with_null((offset, 0.0, 0.0)))
     try:
@@ -198,3 +198,22 @@ def test_a_query_is_not_unanswered_where_the_first_hit_has_all_its_words(
         assert found["answer"] is not None
         assert animals.search(f"{words} zzzz")["answered"] is False
         assert animals.search("zzzz")["answered"] is False
+
+
+@pytest.mark.parametrize(
+    ("q", "answered"),
+    [
+        ("Laterne", True),  # a part of a compound, which counts .6
+        ("Haftpflischt", True),  # a correction by one edit
+        ("Laterne Garten", True),
+        ("Laterne Zimmer", False),
+        ("Hafttpflischt", True),  # by two edits
+    ],
+)
+def test_a_hit_has_a_word_whose_compound_or_correction_it_has(client: TestClient, q: str, answered: bool) -> None:
+    if "hilfe" not in client.get("/v1/collections").text:
+        create(client, "hilfe", language="german").add(
+            {"id": "a", "text": "Straßenlaterne für den Garten"}, {"id": "b", "text": "Haftpflicht für Hunde"}
+        )
+    with null_offset(client, 50.0, "hilfe"):
+        assert CollectionClient(client, "hilfe").search(q)["answered"] is answered
