@@ -12,7 +12,8 @@ Floats = NDArray[np.float32]
 Ints = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 
-MetadataValue = str | float | int | bool | list[str]
+MetadataScalar = str | float | int | bool
+MetadataValue = MetadataScalar | list[MetadataScalar]
 
 
 class KeyKind(IntEnum):

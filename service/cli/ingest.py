@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -42,6 +43,9 @@ def ingest(
     title_field: Annotated[str | None, typer.Option(help="The field that is the title.")] = None,
     text_field: TextFields = None,
     url_field: Annotated[str | None, typer.Option(help="The field that is the address.")] = None,
+    number_field: Annotated[
+        list[str] | None, typer.Option(help="Metadata fields whose texts are numbers: price,stock; repeatable.")
+    ] = None,
     base_url: Annotated[str | None, typer.Option(help="The address to which the path of a text file is added.")] = None,
     glob: Annotated[list[str] | None, typer.Option(help="Files of a folder to read: **/*.md; repeatable.")] = None,
     delete_missing: Annotated[
@@ -58,7 +62,8 @@ def ingest(
     if str(path) != STDIN and not path.exists():
         raise Failure(USAGE, f"{path} does not exist")
     texts = tuple(field for part in text_field or [] for field in comma_separated(part))
-    fields = FieldMapping(mapping, id_field, title_field, texts, url_field)
+    numbers = tuple(field for part in number_field or [] for field in comma_separated(part))
+    fields = FieldMapping(mapping, id_field, title_field, texts, url_field, numbers)
     excluded = [settings_from(data=data).data, *([rejects] if rejects else [])]
     source = Source(path, kind, fields, glob or [], base_url, excluded)
     given = {"filterable": comma_separated(filterable), "keys": comma_separated(keys)}
@@ -66,8 +71,13 @@ def ingest(
     with ExitStack() as stack:
         ingestion = Ingestion(source.items(), stack.enter_context(written(rejects)))
         service = stack.enter_context(connect(data, url, creates=True))
+        state = None
         if settings or collection != DEFAULT_COLLECTION:
-            service.call("PUT", collection_path(collection), settings)
+            state = service.call("PUT", collection_path(collection), settings)
+        elif texts or id_field or title_field or url_field:  # where they are filterable too, they are metadata too
+            state = service.call("GET", collection_path(collection))
+        if state is not None:
+            source.fields = replace(fields, filterable=tuple(state["settings"]["filterable"]))
         outcome = send_documents(service, collection, ingestion)
         if delete_missing:
             outcome["deleted"] = delete_missing_documents(service, collection, ingestion)

@@ -2,7 +2,7 @@
 
 from service.http.answers import Answer, example, sometimes
 
-MetadataValue = str | float | bool | list[str]
+MetadataValue = str | float | bool | list[str | float | bool]
 
 
 class Document(Answer):

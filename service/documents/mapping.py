@@ -13,16 +13,20 @@ from typing import Any, Literal
 
 import orjson
 
+from index.filters.parser import value_of
+from service.documents.bulk_actions import source_of
 from service.documents.metadata import Scalar, Unmappable, as_text, flattened, value_at, with_epochs
 
 ID_NAMES = ("id", "_id", "objectID", "asin", "sku")
-TITLE_NAMES = ("title", "name", "headline", "subject")
+TITLE_NAMES = ("title", "name", "headline", "subject", "question")
 TEXT_NAMES = ("text", "body", "content", "description", "answer")
 URL_NAMES = ("url", "link")
 """Names of fields that `lenient` knows, the first one with a value first. Upper and lower case are equal."""
 
 HASHED_ID = "without an id: the id is a hash of the content"
 """The note about a record without an id."""
+NUMBER_AS_TEXT = "{} is a text that spells a number, which no filter compares with > or <: name it as a number field"
+"""The note about a text in a field that filters may use."""
 HASH_BYTES = 16
 EXACT = 2**53
 """Doubles of this size and above stand for several whole numbers. A number of JSON from 2**64 on is a double."""
@@ -40,6 +44,10 @@ class FieldMapping:
     text_fields: tuple[str, ...] = ()
     """Joined with blank lines, in this order."""
     url_field: str | None = None
+    number_fields: tuple[str, ...] = ()
+    """Metadata fields whose texts are read as numbers."""
+    filterable: tuple[str, ...] = ()
+    """Metadata fields that filters may use: a field of the text among them is metadata, too."""
 
     @property
     def named(self) -> dict[str, str]:
@@ -66,8 +74,11 @@ def map_record(
     Raises Unmappable with the field and what was wanted.
     """
     if fields.mode == "lenient":
-        return _lenient(record, fields, fallback_id)
-    return Mapped(_strict(record, fields, columns))
+        return _lenient(source_of(record), fields, fallback_id)
+    document = _strict(record, fields, columns)
+    if fields.number_fields and isinstance(document.get("metadata"), Mapping):
+        document["metadata"] = _with_numbers(document["metadata"], fields.number_fields)
+    return Mapped(document)
 
 
 def content_id(record: Mapping[str, Any]) -> str:
@@ -127,14 +138,18 @@ def _lenient(record: Mapping[str, Any], fields: FieldMapping, fallback_id: str |
     text_fields = fields.text_fields or tuple(filter(None, [_known(record, TEXT_NAMES)]))
     used.update(text_fields)
     document["text"] = "\n\n".join(filter(None, (_joined(record, field) for field in text_fields)))
-    if fields.text_fields and all(value_at(record, field) is None for field in text_fields):
+    if not document["title"] and fields.text_fields and all(value_at(record, field) is None for field in text_fields):
         raise Unmappable(fields.text_fields[0], "is missing; it is named as the text of the documents")
     if not document["text"] and not document["title"]:
         raise Unmappable("text", f"is missing; none of {', '.join(TEXT_NAMES)} has a value, and there is no title")
     if not document["id"]:
         document["id"] = fallback_id or content_id(record)
         notes += [] if fallback_id else [HASHED_ID]
-    document["metadata"] = _metadata(record, used, notes)
+    kept = {field for field in (*text_fields, *fields.named.values()) if field in fields.filterable}
+    metadata = document["metadata"] = _with_numbers(_metadata(record, used - kept, notes), fields.number_fields)
+    for field in fields.filterable:
+        if isinstance(value := metadata.get(field), str) and value_of(value).number is not None:
+            notes.append(NUMBER_AS_TEXT.format(field))
     return Mapped(document, tuple(dict.fromkeys(notes)))
 
 
@@ -184,6 +199,22 @@ def _metadata(record: Mapping[str, Any], used: set[str], notes: list[str]) -> di
     return with_epochs(found)
 
 
+def _with_numbers(metadata: Mapping[str, Any], fields: Sequence[str]) -> dict[str, Any]:
+    """Return metadata whose texts in these fields are numbers. Raises Unmappable for a text that spells none."""
+    return {**metadata, **{field: _number(metadata[field], field) for field in fields if field in metadata}}
+
+
+def _number(value: Any, field: str) -> Any:
+    if isinstance(value, list):
+        return [_number(one, field) for one in value]
+    if not isinstance(value, str):
+        return value
+    number = value_of(value.strip()).number
+    if number is None:
+        raise Unmappable(field, f"must be a number such as 12.99, and is {value[:40]!r}")
+    return number
+
+
 def _fields(record: Mapping[str, Any], used: set[str], notes: list[str]) -> Iterator[tuple[str, Any]]:
     for name, value in record.items():
         if name == "metadata" and isinstance(value, Mapping):
@@ -192,5 +223,5 @@ def _fields(record: Mapping[str, Any], used: set[str], notes: list[str]) -> Iter
             yield from flattened({name: value}, "", frozenset(used), notes)
 
 
-def _as_list(value: Any) -> list[str]:
-    return value if isinstance(value, list) else [as_text(value)]
+def _as_list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]

@@ -1,4 +1,4 @@
-"""Flattens objects to metadata fields: strings, numbers, booleans and lists of strings. Pure functions.
+"""Flattens objects to metadata fields: strings, numbers, booleans and lists of these. Pure functions.
 
 A field of an inner object is named with dots. A list of objects becomes a list for each of their fields.
 """
@@ -80,6 +80,21 @@ def with_epochs(metadata: dict[str, Any]) -> dict[str, Any]:
     return metadata | added
 
 
+def with_changes(metadata: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return metadata with changes; null removes a field. The number `<field>_epoch` of a date follows its change."""
+    merged = {**metadata, **changes}
+    for name, value in changes.items():
+        if name + EPOCH in metadata and name + EPOCH not in changes and _is_epoch_of(metadata, name):
+            merged[name + EPOCH] = epoch_seconds(value) if isinstance(value, str) else None
+    return {name: value for name, value in merged.items() if value is not None}
+
+
+def _is_epoch_of(metadata: Mapping[str, Any], name: str) -> bool:
+    """Return whether the number beside a date is its time."""
+    before = metadata.get(name)
+    return isinstance(before, str) and epoch_seconds(before) == metadata[name + EPOCH]
+
+
 def epoch_seconds(text: str) -> int | None:
     """Return the seconds since 1970 of an ISO 8601 date or date and time, rounded down; None for other text."""
     if not DATE.fullmatch(text):
@@ -94,11 +109,11 @@ def epoch_seconds(text: str) -> int | None:
 def _list(
     name: str, items: list[Any], skipped: frozenset[str], notes: list[str], depth: int
 ) -> Iterator[tuple[str, Any]]:
-    """Yield a list of scalars as a list of strings, and a list of objects as a list for each of their fields."""
+    """Yield a list of scalars, and a list of objects as a list for each of their fields."""
     if depth > MAX_DEPTH:
         raise Unmappable(name[:128], f"must have at most {MAX_DEPTH} levels")
-    plain: list[str] = []
-    by_field: dict[str, list[str]] = {}
+    plain: list[Scalar] = []
+    by_field: dict[str, list[Scalar]] = {}
     for item in items:
         if isinstance(item, Mapping):
             inner = flattened(item, f"{name}.", skipped, notes, depth + 1)
@@ -106,11 +121,11 @@ def _list(
             inner = _list(name, list(item), skipped, notes, depth + 1)
         else:
             scalar = _scalar(item)
-            plain += [] if scalar is None else [as_text(scalar)]
+            plain += [] if scalar is None else [scalar]
             continue
         for field, value in inner:
             target = plain if field == name else by_field.setdefault(field, [])
-            target += value if isinstance(value, list) else [as_text(value)]
+            target += value if isinstance(value, list) else [value]
     if plain or not by_field:
         yield name, plain
     yield from by_field.items()

@@ -16,6 +16,7 @@ from service.documents import repository
 from service.documents.acceptance import INVALID, content_of, failed_item, noting_replacements, shown_id
 from service.documents.checking import Wrong, check_document
 from service.documents.indexing import make_searchable, write_documents
+from service.documents.metadata import with_changes
 from service.documents.schemas import DocumentIn, DocumentPatch
 from service.documents.stored_versions_repository import stored_versions
 from service.http.input_errors import input_errors
@@ -164,8 +165,7 @@ def _merged(before: dict[str, Any], patch: DocumentPatch) -> dict[str, Any]:
     given = patch.model_dump(exclude_unset=True, exclude={"id"})
     if "metadata" in given:
         metadata = given["metadata"]
-        merged = {} if metadata is None else before["metadata"] | metadata
-        given["metadata"] = {name: value for name, value in merged.items() if value is not None}
+        given["metadata"] = {} if metadata is None else with_changes(before["metadata"], metadata)
     changed = before | given
     try:
         return DocumentIn.model_validate(changed).model_dump()

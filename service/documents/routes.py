@@ -69,7 +69,7 @@ async def import_documents(
     state = runtime.collection(collection)
     state.require_encoder(runtime.encoder)
     media_type, encoding = request.scope.get(SENT_TYPE, ""), request.headers.get("content-encoding", "")
-    fields = spooling.mapping_of(parameters)
+    fields = spooling.mapping_of(parameters, state.settings.filterable)
     body = await spooling.spool(runtime.imports, str(state.id), request.stream(), fields, media_type, encoding)
     task_id = await accept_write(_start_import, runtime, state, body)
     return accepted_task(await run_in_threadpool(runtime.jobs.show, task_id))

@@ -25,7 +25,8 @@ FieldName = Annotated[str, Field(min_length=1, max_length=128, pattern=r'^[^"\x0
 Text = Annotated[StrictStr, Field(max_length=10_000)]
 Integer = Annotated[StrictInt, Field(ge=-(2**63), le=2**63 - 1)]
 Number = Annotated[StrictFloat, Field(allow_inf_nan=False), BeforeValidator(_no_integer)]
-FieldValue = Text | Integer | Number | StrictBool | Annotated[list[Text], Field(max_length=1000, fail_fast=True)]
+Scalar = Text | Integer | Number | StrictBool
+FieldValue = Scalar | Annotated[list[Scalar], Field(max_length=1000, fail_fast=True)]
 
 
 class DocumentIn(Strict):
@@ -88,6 +89,9 @@ class ImportParameters(Strict):
     title_field: ImportField | None = None
     text_field: Annotated[ImportField | None, Field(description="Several fields are separated by commas.")] = None
     url_field: ImportField | None = None
+    number_field: Annotated[
+        ImportField | None, Field(description="Metadata fields whose texts are numbers, separated by commas.")
+    ] = None
 
 
 class Deletion(Strict):

@@ -4,7 +4,7 @@ import io
 import os
 import tempfile
 import zlib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import BinaryIO
@@ -74,10 +74,16 @@ class Spooled:
             self.path.with_suffix(suffix).unlink(missing_ok=True)
 
 
-def mapping_of(given: ImportParameters) -> FieldMapping:
-    """Return the mapping of the parameters of a request."""
-    texts = tuple(part.strip() for part in (given.text_field or "").split(",") if part.strip())
-    return FieldMapping(given.mapping, given.id_field, given.title_field, texts, given.url_field)
+def mapping_of(given: ImportParameters, filterable: Sequence[str]) -> FieldMapping:
+    """Return the mapping of the parameters of a request. filterable: the fields that filters of the collection name."""
+    texts, numbers = _listed(given.text_field), _listed(given.number_field)
+    return FieldMapping(
+        given.mapping, given.id_field, given.title_field, texts, given.url_field, numbers, tuple(filterable)
+    )
+
+
+def _listed(fields: str | None) -> tuple[str, ...]:
+    return tuple(part.strip() for part in (fields or "").split(",") if part.strip())
 
 
 async def spool(
@@ -151,5 +157,6 @@ def reopened(path: Path) -> Spooled:
     if not parameters.is_file():
         return Spooled(path, RecordFormat.NDJSON, FieldMapping())
     stored = orjson.loads(parameters.read_bytes())
-    fields = stored["fields"] | {"text_fields": tuple(stored["fields"]["text_fields"])}
+    lists = {name: tuple(value) for name, value in stored["fields"].items() if isinstance(value, list)}
+    fields = stored["fields"] | lists
     return Spooled(path, RecordFormat(stored["format"]), FieldMapping(**fields))

@@ -8,6 +8,7 @@ from typing import Any, BinaryIO
 
 import orjson
 
+from service.documents.bulk_actions import with_actions
 from service.documents.reading import (
     MAX_RECORD_BYTES,
     NOT_TEXT,
@@ -82,7 +83,7 @@ def read_records(stream: BinaryIO, kind: RecordFormat, strict_header: bool = Fal
     Raises UnusableTable.
     """
     if kind is RecordFormat.NDJSON:
-        return read_lines(stream)
+        return with_actions(read_lines(stream))
     if kind is RecordFormat.JSON:
         return read_array(stream)
     return read_table(stream, strict_header)

@@ -8,7 +8,7 @@ from service.http.answers import Answer, Problem, example, sometimes
 from service.search.matrix_answers import Matrix
 from service.search.taste_answers import TasteDocument
 
-MetadataValue = str | float | bool | list[str]
+MetadataValue = str | float | bool | list[str | float | bool]
 
 
 class Highlight(Answer):

@@ -268,7 +268,7 @@ def finished(result: Any, **more: Any) -> dict[str, Any]:
 def test_ingest_creates_the_collection_streams_the_documents_and_names_lines(
     fake: Fake, run: Run, tmp_path: Path
 ) -> None:
-    fake.on("PUT", "/v1/collections/shop", (201, {}))
+    fake.on("PUT", "/v1/collections/shop", (201, {"settings": {"filterable": ["lang", "year"]}}))
     fake.on("POST", "/v1/collections/shop/documents/import", (202, {"id": "t1", "status": "enqueued"}))
     wrong = {"index": 1, "id": "b", "status": 422, "code": "invalid_document", "detail": "text: too long"}
     result = {"items_total": 2, "succeeded": 1, "failed": 1, "errors": [wrong]}

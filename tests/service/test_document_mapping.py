@@ -11,7 +11,7 @@ from hypothesis import strategies as some
 
 from service.documents.checking import Wrong, check_document
 from service.documents.mapping import FieldMapping, Mapped, content_id, map_record
-from service.documents.metadata import Unmappable, epoch_seconds
+from service.documents.metadata import Unmappable, epoch_seconds, with_changes
 from service.documents.schemas import DocumentIn
 
 LENIENT = FieldMapping("lenient")
@@ -30,7 +30,7 @@ def test_known_names_are_ids_and_numbers_become_text(name: str, value: Any, id: 
     assert lenient({name: value, "text": "x"}) == {"id": id, "title": None, "text": "x", "url": None, "metadata": {}}
 
 
-@pytest.mark.parametrize("title", ["title", "name", "headline", "subject"])
+@pytest.mark.parametrize("title", ["title", "name", "headline", "subject", "question"])
 @pytest.mark.parametrize("text", ["text", "body", "content", "description", "answer"])
 def test_known_names_are_title_and_text(title: str, text: str) -> None:
     document = lenient({"id": "a", title: 5, text: ["one", "two"]})
@@ -69,9 +69,9 @@ def test_metadata_keeps_numbers_flattens_objects_and_leaves_null_out() -> None:
         "sold": False,
         "size.eu": 42,
         "size.us.women": 9,
-        "tags": ["a", "1", "true"],
+        "tags": ["a", 1, True],
         "variants.colour": ["red", "blue"],
-        "variants.n": ["1"],
+        "variants.n": [1],
         "lang": "en",
     }
 
@@ -197,3 +197,28 @@ def test_any_record_is_a_valid_document_or_says_why_not(record: dict[str, Any]) 
         return
     checked = check_document(document, DocumentIn)
     assert not isinstance(checked, Wrong) or "must" in checked.wanted
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({"added": "2024-01-02"}, {"added": "2024-01-02", "added_epoch": 1704153600}),
+        ({"added": None}, {}),
+        ({"added": "soon"}, {"added": "soon"}),
+        ({"added": "2024-01-02", "added_epoch": 5}, {"added": "2024-01-02", "added_epoch": 5}),
+        ({"price": 3}, {"added": "2024-01-01", "added_epoch": 1704067200, "price": 3}),
+    ],
+)
+def test_the_number_of_a_date_follows_its_change(changes: dict[str, Any], expected: dict[str, Any]) -> None:
+    assert with_changes({"added": "2024-01-01", "added_epoch": 1704067200}, changes) == expected
+    assert with_changes({"added": "2024-01-01", "added_epoch": 7}, changes | {"x": 1})["x"] == 1
+
+
+def test_a_number_beside_a_date_that_is_not_its_time_stays() -> None:
+    assert with_changes({"added": "2024-01-01", "added_epoch": 7}, {"added": "2024-01-02"})["added_epoch"] == 7
+
+
+def test_number_fields_of_strict_records_are_metadata_fields() -> None:
+    record = {"id": "a", "text": "x", "price": "12.99", "sizes": ["38", "39"]}
+    mapped = map_record(record, FieldMapping(number_fields=("price", "sizes")), columns=True).document
+    assert mapped["metadata"] == {"price": 12.99, "sizes": [38, 39]}

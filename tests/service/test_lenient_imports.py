@@ -66,7 +66,7 @@ def test_an_array_and_lines_are_told_apart_by_their_first_character(shop: Collec
         "title": "Blue shoe",
         "text": "a blue shoe",
         "url": None,
-        "metadata": {"tags": ["blue", "7"], "added": "2024-01-02", "added_epoch": 1704153600},
+        "metadata": {"tags": ["blue", 7], "added": "2024-01-02", "added_epoch": 1704153600},
     }
 
 

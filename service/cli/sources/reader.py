@@ -4,7 +4,7 @@ import io
 import sys
 import zlib
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
@@ -18,14 +18,17 @@ from service.cli.sources.formats import SUFFIXES, SourceFormat, UnknownFormat, f
 from service.cli.sources.parquet import read_parquet
 from service.cli.sources.texts import MAX_FILE_BYTES, Unreadable, extract
 from service.cli.sources.walk import Walk, files_of
+from service.documents.bulk_actions import hits_in
 from service.documents.compression import MAGIC, CompressionBomb, open_plain, plain
-from service.documents.mapping import FieldMapping
+from service.documents.mapping import TEXT_NAMES, TITLE_NAMES, FieldMapping
 from service.documents.metadata import value_at
 from service.documents.reading import BOM, Fault, Joined, Record, RecordFormat, Unit, as_utf8, json_format, read_start
 from service.documents.tables import UnusableTable, read_records
 
 STDIN = "-"
 CORPUS = ("corpus.jsonl", "corpus.jsonl.gz")
+LISTS = ("documents", "hits", "items", "records", "results", "data", "products", "articles")
+"""Fields in which exports and answers of other systems list their records, beside numbers and names."""
 BEIR_FIELDS = FieldMapping("lenient", id_field="_id")
 HEAD_BYTES = 65_536
 SNIFFED_LINES = 10
@@ -150,9 +153,9 @@ class Source:
             yield Item(name, found, fields, record_format.unit, record_format.is_table)
 
     def _object(self, value: dict[str, Any], name: str, fallback_id: str | None) -> Iterator[Item]:
-        """Yield a JSON file that is an object: one record, or the items of the only field that it has."""
-        inner = next(iter(value.values())) if len(value) == 1 else None
-        if isinstance(inner, list) and inner and all(isinstance(item, dict) for item in inner):
+        """Yield a JSON file that is an object: one record, or the records that it lists."""
+        inner = listed_in(value)
+        if inner is not None:
             for number, item in enumerate(inner, 1):
                 yield Item(name, Record(number, item), self.fields, "item")
         else:
@@ -179,6 +182,19 @@ class Source:
 
     def _fault(self, name: str, code: str, detail: str) -> Item:
         return Item(name, Fault(0, code, detail), self.fields)
+
+
+def listed_in(value: Mapping[str, Any]) -> list[Any] | None:
+    """Return the records in an object: those of its only field, the hits of a search, or those in a field of LISTS.
+
+    None for an object that is a record.
+    """
+    inner = next(iter(value.values())) if len(value) == 1 else None
+    if not any(name in value for name in (*TITLE_NAMES, *TEXT_NAMES)):
+        found = [hits_in(value), *(value.get(name) for name in LISTS)]
+        inner = next((one for one in found if isinstance(one, list)), inner)
+    is_list = isinstance(inner, list) and inner and all(isinstance(item, dict) for item in inner)
+    return inner if is_list else None
 
 
 def is_lines(content: bytes) -> bool:
