@@ -47,7 +47,7 @@ from index.learning.null_calibration import (
 from index.learning.null_slot import ANSWERED_DEPTH, MADE_CONFIDENCE, made_evidence
 from index.memory.query_key import as_query_key
 from index.ranking.attention import AttentionHead, HeadConfig
-from index.ranking.retrieval import Query
+from index.ranking.retrieval import Query, read_query
 from index.ranking.search import has_all_words, search
 from index.records import Floats, Ints
 from service.runtime.collection import CollectionState
@@ -187,17 +187,19 @@ def _searched(generation: Generation, head: AttentionHead, test: Asked, foreign:
     found |= {f"{name} whole": [] for name in ("present", "removed", "foreign")}
     for text, vector, relevant in zip(test.texts, test.vectors, test.relevant, strict=True):
         query = Query(text, vector, excluded_query=as_query_key(text))
+        words = read_query(generation, query).words
         whole = search(generation, head, query)
         without = search(generation, head, replace(query, allowed=_without(generation, relevant)))
         found["present"].append(null_evidence(whole.logits).tolist())
         found["removed"].append(null_evidence(without.logits).tolist())
-        found["present whole"].append(has_all_words(whole))
-        found["removed whole"].append(has_all_words(without))
+        found["present whole"].append(has_all_words(whole, words))
+        found["removed whole"].append(has_all_words(without, words))
         found["answered"].append(bool(np.isin(whole.doc_indices[:ANSWERED_DEPTH], relevant).any()))
     for text, vector in zip(foreign.texts, foreign.vectors, strict=True):
-        asked = search(generation, head, Query(text, vector))
+        query = Query(text, vector)
+        asked = search(generation, head, query)
         found["foreign"].append(null_evidence(asked.logits).tolist())
-        found["foreign whole"].append(has_all_words(asked))
+        found["foreign whole"].append(has_all_words(asked, read_query(generation, query).words))
     return found
 
 
