@@ -25,7 +25,7 @@ URL_NAMES = ("url", "link")
 
 HASHED_ID = "without an id: the id is a hash of the content"
 """The note about a record without an id."""
-NUMBER_AS_TEXT = "{} is a text that spells a number, which no filter compares with > or <: name it as a number field"
+NUMBER_AS_TEXT = "{} is a text that spells a number: name it in number_field (--number-field) to compare it by > and <"
 """The note about a text in a field that filters may use."""
 HASH_BYTES = 16
 EXACT = 2**53

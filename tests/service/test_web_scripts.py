@@ -132,6 +132,10 @@ def test_words_of_a_snippet_are_found_in_any_case_and_with_any_accents(tmp_path:
         ("Crème", "creme CRÈME cre\u0300me cremes"),
         ("Straße", "STRASSE straße Strassen"),
         ("ﬁnd", "FIND find ﬁnds"),
+        ("١٢٣", "123 ۱۲۳ १२३ 124"),
+        ("كتاب", "کتاب كتاب كتب"),
+        ("أسعار", "اسعار أسعار إسعار سعر"),
+        ("हिन्दी", "हिंदी हिन्दी हिन"),
     ]
     found = evaluated(
         tmp_path,
@@ -139,7 +143,19 @@ def test_words_of_a_snippet_are_found_in_any_case_and_with_any_accents(tmp_path:
         "w.spansOf(text, w.wordsOf([part])).map(([start, end]) => text.slice(start, end)))",
         "words.js",
     )
-    marked = {"Αθήνα": 3, "ΣΕΙΣΜΟΣ": 2, "ёлка": 3, "йод": 1, "Crème": 3, "Straße": 2, "ﬁnd": 2}
+    marked = {
+        "Αθήνα": 3,
+        "ΣΕΙΣΜΟΣ": 2,
+        "ёлка": 3,
+        "йод": 1,
+        "Crème": 3,
+        "Straße": 2,
+        "ﬁnd": 2,
+        "١٢٣": 3,
+        "كتاب": 2,
+        "أسعار": 3,
+        "हिन्दी": 2,
+    }
     assert found == [text.split()[: marked[part]] for part, text in cases]
 
 

@@ -49,7 +49,8 @@ function markedWords({ snippet }) {
 }
 
 function factElements(metadata, facts) {
-  const known = facts.filter((name) => Object.hasOwn(metadata, name)).slice(0, MAX_FACTS);
+  const own = facts.filter((name) => Object.hasOwn(metadata, name));
+  const known = own.filter((name) => [metadata[name]].flat().length).slice(0, MAX_FACTS); // an empty list says nothing
   return known.map((name) => {
     const value = metadata[name];
     const values = [value].flat().flatMap((part, at) => [at ? ", " : " ", isolated(String(part))]);

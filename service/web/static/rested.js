@@ -57,7 +57,7 @@ function showEstimates(predictions) {
 function sentence(one) {
   if (one.type === "number") {
     const [low, high] = [one.quantiles["0.1"], one.quantiles["0.9"]].map(rounded);
-    return [`about ${rounded(one.mean)}${low === high ? "" : `, four times in five from ${low} to ${high}`}`];
+    return [low === high ? `about ${low}` : `about ${rounded(one.mean)}, four times in five from ${low} to ${high}`];
   }
   const named = one.distribution.slice(0, MAX_VALUES);
   const others = 1 - named.reduce((sum, { weight }) => sum + weight, 0);

@@ -1,6 +1,6 @@
 // The words of a snippet in the whole text. They are cut and compared as the service does it
 // (index/words/tokens.py and plain_text.py): case, Latin and Greek accents, and invisible characters do not count,
-// and œ is oe, as are the other letters of OTHERS.
+// œ is oe, as are the other letters of OTHERS, and so are the digits and letters that are typed for others.
 // Signs that stand for several characters, such as ½ and ㎏, are not taken apart.
 
 // Thai, Kana, Han and Hangul have no spaces between words: each pair of these characters is a word.
@@ -12,7 +12,7 @@ const AFTER_WORD = "\u0e80-\u109f\u1780-\u17ff\u1950-\u1aaf\ua9e0-\ua9ff\uaa60-\
 const ARABIC = "\u0600-\u06ff\u0750-\u077f\u0870-\u08ff\ufb50-\ufdff\ufe70-\ufefe"; // a non-joiner ends these words
 const UNSEEN = `[${INVISIBLE}\u200d]|(?<![${AFTER_WORD}])\u200b|(?<![${ARABIC}])\u200c`;
 const RUN = new RegExp(
-  `[${UNSPACED}](?:[${UNSPACED}\u3099\u309a]|${UNSEEN})*|(?:(?![${UNSPACED}])[\\p{L}\\p{N}\\p{Mn}\\p{Mc}]|${UNSEEN})+`,
+  `[${UNSPACED}](?:[${UNSPACED}\u3099\u309a]|${UNSEEN})*|(?:(?![${UNSPACED}\u02bb\u02bc])[\\p{L}\\p{N}\\p{Mn}\\p{Mc}]|${UNSEEN})+`,
   "gu",
 );
 // A character of a run without spaces: a Hangul syllable of letters, or one with the voice marks of Kana.
@@ -25,8 +25,11 @@ const OTHERS = {
   ...{ Ŋ: "N", Ə: "A", Ɓ: "B", Ɛ: "E", Ɔ: "O", Ƙ: "K", Ƴ: "Y" },
 };
 const otherLetters = new RegExp(`[${Object.keys(OTHERS).join("")}]`, "g");
+const TYPED_FOR = { آ: "ا", أ: "ا", إ: "ا", ٱ: "ا", ى: "ي", ی: "ي", ک: "ك", ۀ: "ه", ہ: "ه", "ँ": "ं" };
+const typedForOthers = new RegExp(`[${Object.keys(TYPED_FOR).join("")}]`, "gu");
+const isDigit = /^\p{Nd}$/u;
 const accentsOfLetters = /([\p{Script=Latin}\p{Script=Greek}])\p{M}+/gu;
-const otherAccents = /[\u0300-\u036f\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20dc\u302a-\u302f\u3099\u309a\ufe20-\ufe2f]/g;
+const otherAccents = /[\u093c\u0300-\u036f\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20dc\u302a-\u302f\u3099\u309a\ufe20-\ufe2f]/g;
 
 // Returns the words of marked parts of a snippet, for `spansOf`.
 export const wordsOf = (parts) => new Set(parts.flatMap((part) => cut(part).map(({ word }) => word)));
@@ -79,5 +82,16 @@ function foldedLetter(one) {
 function folded(word) {
   const plain = word.replace(unseen, "").normalize("NFKD").replace(accentsOfLetters, "$1").normalize("NFC");
   const capitals = plain.replace(otherAccents, "").toLowerCase().toUpperCase().replaceAll("Ё", "Е");
-  return capitals.replace(otherLetters, (letter) => OTHERS[letter]);
+  const letters = capitals.replace(otherLetters, (letter) => OTHERS[letter]);
+  return letters
+    .replaceAll("\u0928\u094d", "\u0902") // the two spellings of Hindi nasals
+    .replace(typedForOthers, (letter) => TYPED_FOR[letter])
+    .replace(/[^\x00-\x7f]/gu, (one) => (isDigit.test(one) ? digit(one) : one));
+}
+
+// The ASCII digit of a digit: the digits of a script follow each other.
+function digit(one) {
+  let value = 0;
+  while (value < 9 && isDigit.test(String.fromCodePoint(one.codePointAt(0) - value - 1))) value += 1;
+  return String(value);
 }
