@@ -121,7 +121,7 @@ def test_the_query_reads_a_range_of_the_index(shop: CollectionClient, monkeypatc
         repository.clicked_queries(connection, shop.id, "re")
         repository.client_counts(connection, shop.id, "re")
     searches = [plan for plan in plans if "events" in plan or "queries" in plan]
-    assert len(searches) == 3
+    assert len(searches) == 6, "each range is counted and read"
     assert all("source>? AND source<?" in plan for plan in searches)
 
 
@@ -151,3 +151,16 @@ def test_a_query_with_an_excluded_word_or_phrase_is_not_suggested(
         click(shop, query)
     good(shop.client.put(shop.path, json={"suggestions": {"off_words": off}}))
     assert suggested(shop, "a") == left
+
+
+def test_a_prefix_of_many_queries_is_completed_with_the_newest(
+    shop: CollectionClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(repository, "MAX_ROWS", 8)
+    monkeypatch.setattr(repository, "NEWEST", 10)
+    for query in ("kite", "ka first", "knife", "kettle"):
+        click(shop, query, 4)
+    click(shop, "other", 1)
+    assert suggested(shop, "k") == ["kettle", "knife"], "one event of the first key is among the newest ten"
+    assert suggested(shop, "kn") == ["knife"]
+    assert suggested(shop, "ki") == ["kite"], "all events of a longer prefix are read"
