@@ -7,4 +7,6 @@ QUOTES = '"“”„‟«»'
 BEFORE_WORDS = QUOTES + "'‘’‹›¿¡([{"
 AFTER_WORDS = QUOTES + "'‘’‹›?!.,;:…。、)]}"
 """Punctuation before and after words that does not change them."""
-APOSTROPHES = "'\u2019"
+LETTER_APOSTROPHES = "\u02bb\u02bc"
+"""Apostrophes that Unicode has among the letters: Ukrainian has them where others type an apostrophe."""
+APOSTROPHES = "'\u2019" + LETTER_APOSTROPHES

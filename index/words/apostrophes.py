@@ -11,12 +11,18 @@ from index.words.word import Word
 ELIDED = frozenset("c d j l m n s t qu".split())
 """Articles, pronouns and the like of French, Italian and Catalan before an apostrophe."""
 
-_APOSTROPHES = frozenset(APOSTROPHES)
-
 
 def without_joined_letters(text: str, words: Sequence[Word]) -> list[Word]:
     """Return the words of a query without the letters that are joined to others; all if no other is left."""
-    return [word for word in words if not _is_possessive(text, word) and not _is_elided(text, word)] or list(words)
+    if not words:
+        return []
+    following = [*words[1:], None]
+    kept = [
+        word
+        for word, after in zip(words, following, strict=True)
+        if not _is_possessive(text, word) and not _is_elided(text, word, after)
+    ]
+    return kept or list(words)
 
 
 def _is_possessive(text: str, word: Word) -> bool:
@@ -24,6 +30,8 @@ def _is_possessive(text: str, word: Word) -> bool:
     return word.folded == "s" and start > 1 and text[start - 1] in APOSTROPHES and text[start - 2].isalnum()
 
 
-def _is_elided(text: str, word: Word) -> bool:
-    end = word.token.end
-    return word.folded in ELIDED and text[end : end + 1] in _APOSTROPHES and text[end + 1 : end + 2].isalpha()
+def _is_elided(text: str, word: Word, after: Word | None) -> bool:
+    """Return whether a word is joined to the next one; the m of `m's` is not, which has a possessive."""
+    if word.folded not in ELIDED or after is None or after.folded == "s":
+        return False
+    return after.token.start == word.token.end + 1 and text[word.token.end] in APOSTROPHES and after.folded[0].isalpha()

@@ -5,8 +5,9 @@ characters that are not visible inside a word, such as a soft hyphen. Letters an
 they stand for (Unicode NFKC): `ﬁ` is `fi`, a fullwidth `Ａ` is `A`, `m²` is `m2`, `½` is `1` and `2`. Greek letters
 have no accents, `ς` is `σ`, and `ё` is `е`; the accents of Latin letters are left to the analyzers. Digits of all
 scripts are those of ASCII, and Arabic letters that are typed one for the other are one letter. The signs of Indic
-vowels and of Arabic vowels belong to the word. The joiners U+200C and U+200D are left out, but for U+200C after an
-Arabic character, where it separates words: `می‌خواهم` is two words, as it is where it is typed with a space.
+vowels belong to the word; those of Arabic and Hebrew vowels are left out. The joiners U+200C and U+200D are left out,
+but for U+200C after an Arabic character, where it separates words: `می‌خواهم` is two words, as it is where it is typed
+with a space.
 """
 
 import re
@@ -16,7 +17,7 @@ from functools import lru_cache
 from itertools import chain
 from typing import NamedTuple
 
-from index.characters import INVISIBLE
+from index.characters import INVISIBLE, LETTER_APOSTROPHES
 
 USUAL_BLOCKS = (
     (range(0xAD), range(0xAE, 0x130), range(0x131, 0x300), range(0x1E00, 0x1F00)),  # Latin
@@ -30,7 +31,8 @@ USUAL_BLOCKS = (
     (
         range(0x5BE, 0x5BF),
         range(0x5D0, 0x5EB),
-        range(0x620, 0x64B),
+        range(0x620, 0x640),
+        range(0x641, 0x64B),
         range(0x660, 0x670),
         range(0x671, 0x6D6),
     ),  # Hebrew …
@@ -42,7 +44,9 @@ USUAL_BLOCKS = (
 PLAIN_LETTERS."""
 NUKTA = "\u093c"
 """The dot of Devanagari letters for foreign sounds, which many leave out."""
-ACCENTS = f"{NUKTA}\u0300-\u036f\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20dc\u302a-\u302f\u3099\u309a\ufe20-\ufe2f"
+VOWELS = "\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u0640\u064b-\u0655\u0670"
+"""Signs of Hebrew and Arabic, most of them of vowels, which few texts have; one stretches Arabic words."""
+ACCENTS = f"{VOWELS}{NUKTA}\u0300-\u036f\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20dc\u302a-\u302f\u3099\u309a\ufe20-\ufe2f"
 """Combining accents. Those that remain in NFC have no composed form."""
 SPACE_WITHOUT_WIDTH = "\u200b"
 NON_JOINER, JOINER = "\u200c", "\u200d"
@@ -123,12 +127,10 @@ def _greek_letters() -> Iterator[tuple[int, str]]:
 
 PLAIN_FORMS = dict(_plain_forms())
 """Code point -> plain text, as `str.translate` takes it."""
-ARABIC_LETTERS = {"آأإٱ": "ا", "ىی": "ي", "ک": "ك", "ۀہ": "ه"}
+ARABIC_LETTERS = {"آأإٱ": "ا", "ىی": "ي", "ک": "ك", "ۀہۂ": "ه"}
 """Letters that are typed one for the other: alef with signs, and the yeh, kaf and heh of Arabic, Persian and Urdu."""
 DIGITS = {code: str(unicodedata.decimal(chr(code))) for code in range(0x80, 0x1FBFA) if chr(code).isdecimal()}
 """Code point -> ASCII digit, of the digits of other scripts."""
-LETTER_APOSTROPHES = "\u02bb\u02bc"
-"""Apostrophes that Unicode has among the letters: Ukrainian has them where others type an apostrophe."""
 PLAIN_LETTERS = (
     dict(_greek_letters())
     | {ord("ς"): "σ", ord("ё"): "е", ord("Ё"): "Е"}
@@ -151,15 +153,13 @@ UNUSUAL = re.compile(f"[^{_ranges(code for code in chain(*chain(*USUAL_BLOCKS)) 
 """A text without these characters is plain."""
 _NON_JOINER_TO_DROP = f"(?<![{ARABIC}]){NON_JOINER}"
 NOT_PLAIN = re.compile(
-    f"[{ACCENTS}{INVISIBLE}{SPACE_WITHOUT_WIDTH}{JOINER}{CAPITAL_I}{_OF_OTHER_FORM}]|{_NON_JOINER_TO_DROP}|न्"
+    f"[{ACCENTS}{INVISIBLE}{SPACE_WITHOUT_WIDTH}{JOINER}{CAPITAL_I}{_OF_OTHER_FORM}]|{_NON_JOINER_TO_DROP}"
 )
 """Characters that are left out, or that stand for others."""
 EXTENSION = re.compile(f"[{EXTENDING}]+")
 CACHED_PIECES = 10_000
 """Characters with their extending characters whose plain length is cached."""
 _INVISIBLE = re.compile(f"[{INVISIBLE}{JOINER}]+|(?<![{AFTER_WORD}]){SPACE_WITHOUT_WIDTH}+|{_NON_JOINER_TO_DROP}+")
-_HINDI_N = re.compile("न्")
-"""An n without a vowel, which is also written as a dot: हिन्दी is हिंदी."""
 _ACCENTS = re.compile(f"[{ACCENTS}]+")
 _ACCENTED_LETTER = re.compile(f"[{_ranges(iter(sorted(PLAIN_LETTERS)))}]")
 
@@ -187,7 +187,7 @@ def plain(text: str) -> str:
     if is_plain(text):
         return text
     composed = unicodedata.normalize("NFC", _INVISIBLE.sub("", text).translate(PLAIN_FORMS))
-    return _without_accents(_HINDI_N.sub("ं", _ACCENTS.sub("", composed)).replace(CAPITAL_I, "I"))
+    return _without_accents(_ACCENTS.sub("", composed).replace(CAPITAL_I, "I"))
 
 
 def traced(text: str) -> Traced:

@@ -16,7 +16,6 @@ from index.records import Document as DocumentRecord
 from index.records import KeyKind
 from service.storage.checksums import row_checksum, texts_as_stored, with_owner_changed
 from service.storage.database import now
-from service.storage.dialects import numbered_after
 from service.storage.filter_sql import to_sql
 from service.storage.tables import DOCUMENTS, KEYS, PENDING_DOCUMENTS, VALUES
 from service.storage.unreadable_rows import readable_rows
@@ -138,8 +137,8 @@ def document(connection: Connection, collection_id: int, document_id: str) -> Ro
 
 def documents_after(connection: Connection, collection_id: int, row: int, limit: int) -> Sequence[Row[Any]]:
     """Return the rows of up to `limit` searchable documents after `row`, in row order."""
-    mine = numbered_after(DOCUMENTS, DOCUMENTS.c.row, collection_id, row)
-    return connection.execute(select(DOCUMENTS).where(mine).order_by(DOCUMENTS.c.row).limit(limit)).all()
+    mine = (DOCUMENTS.c.collection_id == collection_id, DOCUMENTS.c.row > row)
+    return connection.execute(select(DOCUMENTS).where(*mine).order_by(DOCUMENTS.c.row).limit(limit)).all()
 
 
 def documents_arrived_after(
@@ -259,7 +258,7 @@ def newest_numbers(connection: Connection, collection_id: int) -> tuple[int, int
 
 def ids_after(connection: Connection, collection_id: int, row: int, sequence: int) -> list[str]:
     """Return the ids of the searchable documents after a row and of the pending ones after a sequence number."""
-    stored = select(DOCUMENTS.c.id).where(numbered_after(DOCUMENTS, DOCUMENTS.c.row, collection_id, row))
+    stored = select(DOCUMENTS.c.id).where(DOCUMENTS.c.collection_id == collection_id, DOCUMENTS.c.row > row)
     mine = (PENDING_DOCUMENTS.c.collection_id == collection_id, PENDING_DOCUMENTS.c.sequence > sequence)
     waiting = select(PENDING_DOCUMENTS.c.id).where(*mine)
     return [*connection.execute(stored).scalars(), *connection.execute(waiting).scalars()]

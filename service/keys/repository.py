@@ -6,7 +6,7 @@ from typing import Any
 from sqlalchemy import Connection, Row, delete, func, insert, select
 
 from service.runtime.key_repository import key_row, key_rows
-from service.storage.checked_rows import set_column, stored_rows, update_row
+from service.storage.checked_rows import is_sound, set_column, stored_rows, update_row
 from service.storage.database import now
 from service.storage.tables_of_administration import API_KEYS, AUDIT
 
@@ -37,12 +37,12 @@ def change_key(connection: Connection, key_id: str, values: Mapping[str, Any]) -
 
 
 def stored_keys(connection: Connection) -> list[dict[str, Any]]:
-    """Return the keys as they are stored, damaged ones too."""
-    return stored_rows(connection, API_KEYS.name)
+    """Return the keys as they are stored, without those that differ from their checksums."""
+    return [row for row in stored_rows(connection, API_KEYS.name) if is_sound(API_KEYS.name, row)]
 
 
 def store_last_uses(connection: Connection, rows: Sequence[Mapping[str, Any]], times: Sequence[str]) -> None:
-    """Store the last use of keys of `stored_keys`, but of those that are damaged or have changed since."""
+    """Store the last use of keys of `stored_keys`, but of those that have changed since."""
     set_column(connection, API_KEYS.name, rows, "last_used_at", times)
 
 

@@ -17,7 +17,7 @@ from index.records import Floats
 from service.feedback.repository import MemoryRow, insert_memory
 from service.operations import restored_memory_repository as repository
 from service.operations.each_collection import for_each_collection
-from service.operations.restored_memory_repository import START, Place, Unremembered
+from service.operations.restored_memory_repository import Place, Unremembered
 from service.runtime.collection import CollectionState
 from service.runtime.collection_repository import bump_watermark, confirmations
 from service.runtime.runtime import Runtime
@@ -80,7 +80,8 @@ def _restored(runtime: Runtime, state: CollectionState, since: str) -> bool | No
     """
     if state.fingerprint != runtime.encoder.fingerprint:
         return None
-    place = START
+    with runtime.database.read() as connection:
+        place = repository.start_of(connection, state.id)
     while not runtime.closing:
         with runtime.database.read() as connection:
             missing = repository.unremembered(connection, state.id, since, BATCH, place)

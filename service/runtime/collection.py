@@ -278,6 +278,7 @@ class CollectionState(ServedCollection):
 
     def discard_index(self) -> GenerationStore:
         """Close the index, delete its files and return an empty index; the caller replaces `store` with it."""
+        self.forget_rows()
         with suppress(Exception):  # a store whose files are gone cannot end its merges
             self.store.close()
         shutil.rmtree(self.directory, ignore_errors=True)

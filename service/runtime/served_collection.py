@@ -69,6 +69,10 @@ class ServedCollection(ABC):
     missing_changes = 0
     """The number of changes that an earlier process committed and the database lacks."""
 
+    def forget_rows(self) -> None:
+        """Forget what was read by the numbers of rows, where other documents may have them now."""
+        self.field_columns = self.kept_filters = None
+
     @property
     @abstractmethod
     def generation(self) -> Generation:

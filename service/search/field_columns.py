@@ -74,7 +74,7 @@ class Columns:
             if last >= newest:
                 return
             with database.read() as connection:
-                for row, metadata in repository.metadata_after(connection, collection_id, last):
+                for row, metadata in repository.metadata_after(connection, collection_id, last, newest, len(self)):
                     self._append(row, orjson.loads(metadata))
             self._snapshots.clear()
 

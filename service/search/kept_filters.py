@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from index.filters.conditions import And, FilterNode
+from index.filters.conditions import FilterNode
 from index.filters.merging import merged
 from index.generation.generation import Generation
 from index.records import Ints, Mask
@@ -20,6 +20,8 @@ from service.storage.database import DatabaseReader
 
 KEPT_BYTES = 16_000_000
 """Bytes of the filters of a collection that are kept, those used last. The last one is kept in any case."""
+ENTRY_BYTES = 2_000
+"""Bytes of a filter beside its rows and its text."""
 SPARE_ROWS = 10_000
 """Rows of replaced documents that a filter may have beside as many rows as the collection has documents."""
 _NONE = np.empty(0, np.int64)
@@ -36,10 +38,13 @@ class _Passing:
     mask: Mask = field(default_factory=lambda: _NO_MASK)
     made_of: tuple[Ints, Mask] | None = None
     """The rows of the generation of `mask`, and which of them are alive."""
+    counted: int = 0
+    """The bytes with which the filter counts among those that are kept."""
 
     @property
     def bytes(self) -> int:
-        return self.rows.nbytes + self.mask.nbytes
+        """The bytes of memory, about."""
+        return ENTRY_BYTES + self.rows.nbytes + 2 * self.mask.nbytes  # with `alive` of its generation
 
     def of(self, database: DatabaseReader, collection_id: int, generation: Generation, node: FilterNode) -> Mask:
         """Return (N,) bool, True for the documents of a generation that pass. It is not to be changed."""
@@ -64,10 +69,9 @@ class _Passing:
         if self.last >= newest:
             return
         with database.read() as connection:
-            later = repository.matching_rows(connection, collection_id, node, self.last)
+            later = repository.matching_rows(connection, collection_id, node, self.last, newest, len(generation.rows))
         later.sort()
-        # the database may be ahead of the generation: its newest rows are read again
-        self.rows, self.last = np.concatenate([self.rows, later[later <= newest]]), newest
+        self.rows, self.last = np.concatenate([self.rows, later]), newest
 
 
 class KeptFilters:
@@ -77,6 +81,7 @@ class KeptFilters:
         self._lock = threading.Lock()
         self._kept: dict[str, _Passing] = {}
         """The text of a condition -> the documents that pass it; the last used is the last."""
+        self._bytes = 0
 
     def of(self, database: DatabaseReader, collection_id: int, generation: Generation, node: FilterNode) -> Mask:
         """Return (N,) bool, True for the documents of a generation that pass a condition. It is not to be changed."""
@@ -85,23 +90,19 @@ class KeptFilters:
             passing = self._kept[name] = self._kept.pop(name) if name in self._kept else _Passing()
         mask = passing.of(database, collection_id, generation, node)
         with self._lock:
-            while len(self._kept) > 1 and sum(one.bytes for one in self._kept.values()) > KEPT_BYTES:
-                del self._kept[next(iter(self._kept))]
+            if self._kept.get(name) is passing:  # else other searches have removed it meanwhile
+                size = passing.bytes + len(name)
+                self._bytes, passing.counted = self._bytes + size - passing.counted, size
+            while len(self._kept) > 1 and self._bytes > KEPT_BYTES:
+                self._bytes -= self._kept.pop(next(iter(self._kept))).counted
         return mask
 
 
 def passing_all(
     database: DatabaseReader, state: ServedCollection, generation: Generation, nodes: Sequence[FilterNode]
 ) -> list[Mask]:
-    """Return a mask (N,) bool for each condition, True for the documents that pass it. They are not to be changed.
-
-    The parts of a conjunction are conditions of their own: the filter of a key is kept beside those of its searches.
-    """
+    """Return a mask (N,) bool for each condition, True for the documents that pass it. They are not to be changed."""
     kept = state.kept_filters
     if not isinstance(kept, KeptFilters):
         kept = state.kept_filters = KeptFilters()
-    masks = []
-    for node in nodes:
-        parts = node.nodes if isinstance(node, And) else (node,)
-        masks += [kept.of(database, state.id, generation, merged(part)) for part in parts]
-    return masks
+    return [kept.of(database, state.id, generation, merged(node)) for node in nodes]

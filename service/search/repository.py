@@ -8,12 +8,12 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
-from sqlalchemy import Connection, Row, Select, Text, bindparam, cast, select, text
+from sqlalchemy import ColumnElement, Connection, Row, Select, Text, bindparam, cast, select, text
 
 from index.filters.conditions import FilterNode
 from index.records import Ints
 from service.storage.database import DatabaseReader
-from service.storage.dialects import is_one_of, numbered_after
+from service.storage.dialects import is_one_of, numbered
 from service.storage.filter_sql import to_sql
 from service.storage.tables import ALIASES, COLLECTIONS, DOCUMENTS, EVENTS, JUDGMENTS, KEYS, MODELS, QUERIES
 
@@ -69,11 +69,20 @@ def passing_rows_of(
         return {row.id: row.row for row in connection.execute(select(DOCUMENTS.c.id, DOCUMENTS.c.row).where(*mine))}
 
 
-def matching_rows(connection: Connection, collection_id: int, node: FilterNode, after: int) -> Ints:
-    """Return the rows (n,) after a row of the documents that match a filter."""
+def _between(collection_id: int, after: int, until: int, count: int) -> ColumnElement[bool]:
+    """Return the condition that a document of a collection, of about `count`, has a row after another, until a third.
+
+    Where there are fewer rows between than documents, whatever collection they are of, they are read by their numbers.
+    """
+    return numbered(DOCUMENTS, DOCUMENTS.c.row, collection_id, after, until, by_number=until - after < count)
+
+
+def matching_rows(
+    connection: Connection, collection_id: int, node: FilterNode, after: int, until: int, count: int
+) -> Ints:
+    """Return the rows (n,) of the documents that match a filter, after a row, until another. count: as above."""
     condition = to_sql(connection, node, DOCUMENTS.c.metadata)
-    later = numbered_after(DOCUMENTS, DOCUMENTS.c.row, collection_id, after)
-    wanted = select(DOCUMENTS.c.row).where(later, condition)
+    wanted = select(DOCUMENTS.c.row).where(_between(collection_id, after, until, count), condition)
     return np.fromiter(connection.execute(wanted).scalars(), np.int64)
 
 
@@ -84,11 +93,16 @@ def metadata(connection: Connection, rows: list[int]) -> dict[int, dict[str, Any
     return {row.row: row.metadata for row in connection.execute(wanted)}
 
 
-def metadata_after(connection: Connection, collection_id: int, row: int) -> Iterator[tuple[int, str]]:
-    """Yield the row and the metadata, as JSON text, of the searchable documents after `row`, in row order."""
+def metadata_after(
+    connection: Connection, collection_id: int, row: int, until: int, count: int
+) -> Iterator[tuple[int, str]]:
+    """Yield the row and the metadata, as JSON text, of the searchable documents after `row`, in row order.
+
+    until: the last row. count: about how many documents the collection has.
+    """
     table = DOCUMENTS.c
     stored = cast(table.metadata, Text)  # not decoded here
-    wanted = select(table.row, stored).where(numbered_after(DOCUMENTS, table.row, collection_id, row))
+    wanted = select(table.row, stored).where(_between(collection_id, row, until, count))
     for found in connection.execute(wanted.order_by(table.row)):
         yield found[0], found[1]
 

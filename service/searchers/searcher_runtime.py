@@ -184,7 +184,8 @@ class SearcherRuntime(Runtime):
         self._thread.start()
 
     def _copy(self, connection: Connection, position: Position, newest: Position) -> Effects:
-        if continues(connection, position):
+        is_same_history = continues(connection, position)
+        if is_same_history:
             touched = touched_after(connection, position.number)
         else:
             log.warning("copy_compared", reason="the change log does not continue at the position of this searcher")
@@ -192,6 +193,9 @@ class SearcherRuntime(Runtime):
             self._forget_saved()
         with self._all_locked():
             effects = self.replica.copy(connection, touched, newest)
+            if not is_same_history:
+                for state in self.collections.values():
+                    state.forget_rows()
             if self._is_loaded:
                 self._use(effects)
         if "erasures" in effects.tables:

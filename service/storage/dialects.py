@@ -37,13 +37,13 @@ def unindexed(table: Any, collection_id: int) -> ColumnElement[bool]:
     return condition
 
 
-def numbered_after(table: Any, key: Any, collection_id: int, number: int) -> ColumnElement[bool]:
-    """Return the condition that a row belongs to a collection and has a greater number, such as its primary key.
+def numbered(table: Any, key: Any, collection_id: int, after: int, until: int, by_number: bool) -> ColumnElement[bool]:
+    """Return the condition that a row belongs to a collection and that its key is after a number, until another.
 
-    For some rows of the collection SQLite reads the numbers from this one on. For all, it reads an index of it.
+    by_number: SQLite reads these numbers, of all collections, and not an index of the collection.
     """
-    mine = unindexed(table, collection_id) if number else table.c.collection_id == collection_id
-    return and_(mine, key > number)
+    mine = unindexed(table, collection_id) if by_number else table.c.collection_id == collection_id
+    return and_(mine, key > after, key <= until)
 
 
 def newest_first(connection: Connection) -> list[ColumnElement[Any]]:

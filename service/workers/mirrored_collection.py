@@ -103,7 +103,7 @@ class MirroredCollection(ServedCollection):
     def drop_documents(self) -> None:
         """Have the process of the data directory answer, until a frame begins anew."""
         self._mirror = self._generation = None
-        self.field_columns = self.kept_filters = None
+        self.forget_rows()
 
     def _serve(self, version: int, is_damaged: bool) -> bool:
         """Load the champion and the rules; return False if the model cannot be read."""

@@ -84,6 +84,20 @@ def test_the_last_use_of_a_damaged_key_is_not_stored(tmp_path: Path) -> None:
         assert used[made["id"]] is None
 
 
+@pytest.mark.sqlite
+def test_a_damaged_last_use_does_not_stop_the_storing_of_others(tmp_path: Path) -> None:
+    with opened(tmp_path / "data") as client:
+        keys = Keys.first(client)
+        made, other = keys.make("search"), keys.make("search")
+        damage(client, made["id"], "last_used_at = CAST('2026' AS BLOB)")
+        for one in (made, other):
+            assert search(client, bearer(one["key"])).status_code == 200
+        actions.store_last_uses(runtime_of(client), least_seconds=0)
+        with runtime_of(client).database.read() as connection:
+            (row,) = [row for row in actions.key_rows(connection) if row.id == other["id"]]
+        assert row.last_used_at
+
+
 @pytest.mark.parametrize(
     "change", ["from_environment = FALSE", "scopes = '[]'", pytest.param("digest = x'00'", marks=pytest.mark.sqlite)]
 )

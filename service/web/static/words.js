@@ -25,11 +25,11 @@ const OTHERS = {
   ...{ Ŋ: "N", Ə: "A", Ɓ: "B", Ɛ: "E", Ɔ: "O", Ƙ: "K", Ƴ: "Y" },
 };
 const otherLetters = new RegExp(`[${Object.keys(OTHERS).join("")}]`, "g");
-const TYPED_FOR = { آ: "ا", أ: "ا", إ: "ا", ٱ: "ا", ى: "ي", ی: "ي", ک: "ك", ۀ: "ه", ہ: "ه", "ँ": "ं" };
+const TYPED_FOR = { آ: "ا", أ: "ا", إ: "ا", ٱ: "ا", ى: "ي", ی: "ي", ک: "ك", ۀ: "ه", ہ: "ه", ۂ: "ه", "ँ": "ं" };
 const typedForOthers = new RegExp(`[${Object.keys(TYPED_FOR).join("")}]`, "gu");
 const isDigit = /^\p{Nd}$/u;
 const accentsOfLetters = /([\p{Script=Latin}\p{Script=Greek}])\p{M}+/gu;
-const otherAccents = /[\u093c\u0300-\u036f\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20dc\u302a-\u302f\u3099\u309a\ufe20-\ufe2f]/g;
+const otherAccents = /[\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u0640\u064b-\u0655\u0670\u093c\u0300-\u036f\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20dc\u302a-\u302f\u3099\u309a\ufe20-\ufe2f]/g;
 
 // Returns the words of marked parts of a snippet, for `spansOf`.
 export const wordsOf = (parts) => new Set(parts.flatMap((part) => cut(part).map(({ word }) => word)));
@@ -84,7 +84,6 @@ function folded(word) {
   const capitals = plain.replace(otherAccents, "").toLowerCase().toUpperCase().replaceAll("Ё", "Е");
   const letters = capitals.replace(otherLetters, (letter) => OTHERS[letter]);
   return letters
-    .replaceAll("\u0928\u094d", "\u0902") // the two spellings of Hindi nasals
     .replace(typedForOthers, (letter) => TYPED_FOR[letter])
     .replace(/[^\x00-\x7f]/gu, (one) => (isDigit.test(one) ? digit(one) : one));
 }

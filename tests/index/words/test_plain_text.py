@@ -72,7 +72,9 @@ def test_composed_and_decomposed_words_are_equal(
         ("١٢٣ ۱۲۳ १२३ ๑๒๓", "123 123 123 123"),
         ("мʼяч", "м'яч"),
         ("oʻzbek", "o'zbek"),
-        ("हिन्दी ज़मीन चाँद", "हिंदी जमीन चांद"),
+        ("ज़मीन चाँद", "जमीन चांद"),
+        ("سِلْسِلَۂ خانهٔ كتـــاب مُحَمَّد", "سلسله خانه كتاب محمد"),
+        ("סֵפֶר שָׁלוֹם", "ספר שלום"),
     ],
 )
 def test_letters_and_digits_that_are_typed_for_others_are_equal(written: str, typed: str) -> None:
@@ -184,9 +186,10 @@ def test_a_fraction_that_ends_a_query_is_not_completed(tmp_path: Path) -> None:
 
 def test_forms_of_scripts_that_are_cut_into_pairs_stay() -> None:
     assert plain("กำ ㄱ ｶﾞ") == "กำ ㄱ ｶﾞ"
-    stay = [form for form in PLAIN_FORMS.values() if not set(form) & {"\u0130", *map(chr, PLAIN_LETTERS)}]
+    replaced = {"\u0130", *map(chr, PLAIN_LETTERS)}
+    stay = [form for form in PLAIN_FORMS.values() if not set(form) & replaced and not re.search(f"[{ACCENTS}]", form)]
     assert all(plain(form) == form for form in stay)
-    assert len(stay) > len(PLAIN_FORMS) - 110  # the others are forms of Arabic letters that are typed for others
+    assert len(stay) > len(PLAIN_FORMS) - 120  # the others are forms of Arabic letters that are typed for others
 
 
 @pytest.mark.parametrize("sign", ["\u00ad", "\u200b", "\u2060", "\ufeff"])

@@ -326,6 +326,8 @@ def test_an_elided_article_is_no_word(tmp_path: Path, text: str) -> None:
     words = index.commit()
     assert words.search(text, 10, None, ReadingOptions())[0].tolist() == [1]
     assert len(words.read("rock'n roll d l'").terms) == 5, "only before a word that it is joined to"
+    assert [term for term, _ in words.read("m's ordinateur").terms] == ["m", "ordin"], "a possessive"
+    assert [term for term, _ in words.read("l\u02bcordinateur").terms] == ["ordin"]
 
 
 @pytest.mark.parametrize(
