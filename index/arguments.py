@@ -64,13 +64,17 @@ def _require_document(place: str, document: object) -> None:
     for name, value in document.metadata.items():
         require_text(f"a name in {place}.metadata", name)
         if not _is_metadata(value):
-            wanted = "a string, a finite number, a boolean or a list of strings"
+            wanted = "a string, a finite number, a boolean or a list of these"
             raise InvalidArgument(f"{place}.metadata[{name!r}] must be {wanted}")
 
 
 def _is_metadata(value: object) -> bool:
     if isinstance(value, list | tuple):
-        return all(map(is_text, value))
+        return all(_is_scalar(one) for one in value)
+    return _is_scalar(value)
+
+
+def _is_scalar(value: object) -> bool:
     return is_text(value) or is_finite(value) or isinstance(value, np.bool_)
 
 

@@ -36,7 +36,7 @@ def attention_without_null(weights: NDArray[np.floating[Any]], logits: NDArray[n
 def predict(weights: Weights, values: Sequence[Any]) -> dict[str, Any]:
     """Return the distribution of a field for weights (N,) that sum to 1 and values (N,), None for a missing value.
 
-    A value is a string, a number, a boolean or a list of strings; the strings of a list share the weight of their
+    A value is a string, a number, a boolean or a list of these; the values of a list share the weight of their
     document equally. An empty list counts as a missing value, and documents of weight 0 are ignored. A field with only
     numbers gives their mean, standard deviation and quantiles. All other fields, mixed types included, give categories.
     Raises nothing.
@@ -48,7 +48,7 @@ def predict(weights: Weights, values: Sequence[Any]) -> dict[str, Any]:
     shares = covered / coverage if given else covered
     lists = [value for _, value in given]
     numbers = bool(lists) and all(KINDS[type(item)] == "number" for items in lists for item in items)
-    estimate = _number(shares, [items[0] for items in lists]) if numbers else _categories(shares, lists)
+    estimate = _number(*_each(shares, lists)) if numbers else _categories(shares, lists)
     return estimate | {
         "coverage": min(1.0, coverage),
         "effective_sample_size": effective_sample_size(shares),
@@ -75,8 +75,14 @@ def quantiles(shares: Weights, numbers: Sequence[float], levels: Sequence[float]
 
 def _as_list(value: Any) -> list[Any]:
     if isinstance(value, list):
-        return list(dict.fromkeys(value))
+        return list({(KINDS[type(one)], one): one for one in value}.values())
     return [] if value is None else [value]
+
+
+def _each(shares: Weights, lists: list[list[Any]]) -> tuple[Weights, list[Any]]:
+    """Return the share and the value of each element of the lists."""
+    lengths = [len(items) for items in lists]
+    return np.repeat(shares / lengths, lengths), [item for items in lists for item in items]
 
 
 def _number(shares: Weights, values: list[Any]) -> dict[str, Any]:

@@ -5,7 +5,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
+from itertools import pairwise, starmap
 from operator import itemgetter
 from typing import NamedTuple
 
@@ -18,7 +18,7 @@ from index.words.postings import Counted
 from index.words.query_words import Source
 from index.words.reading_options import ReadingOptions
 from index.words.spaces import Spaces
-from index.words.tokens import is_of_letters, is_unspaced, overlaps, spaced
+from index.words.tokens import is_of_letters, is_unspaced, share_a_character, spaced
 from index.words.vocabulary import Vocabulary, is_frequent
 from index.words.word import Substitute, Word
 
@@ -94,7 +94,7 @@ def alternatives(text: str, spaces: Spaces, options: ReadingOptions, vocabulary:
         if unfinished or is_unspaced(word.term):
             completed = _complete(found, position, words, unfinished, vocabulary)
         if not completed and position not in formed:
-            _correct(found, position, word, unfinished, options, vocabulary, declared.get(position))
+            _correct(found, position, words, text, unfinished, options, vocabulary, declared.get(position))
         elif options.compounds:
             found.substitutes += _compound_words(position, word, vocabulary)
     found.substitutes += [one for each in replacements for one in _substitutes_of(each, vocabulary)]
@@ -173,7 +173,8 @@ def _complete(
 def _correct(
     found: Alternatives,
     position: int,
-    word: Word,
+    words: Sequence[Word],
+    text: str,
     unfinished: bool,
     options: ReadingOptions,
     vocabulary: Vocabulary,
@@ -183,6 +184,7 @@ def _correct(
 
     synonyms: terms of the collection that are declared to stand for the word. It is corrected to one of them or not.
     """
+    word = words[position]
     in_compounds = _compound_words(position, word, vocabulary) if options.compounds else []
     found.substitutes += in_compounds
     if not options.typos or in_compounds or vocabulary.term_count(word.term):
@@ -194,7 +196,7 @@ def _correct(
         found.substitutes += substitutes
     if substitutes and not word.part:
         found.replaced[position] = written = vocabulary.written(best)
-        found.corrections.append((word.token.text, written))
+        found.corrections.append((text[word.token.start : word.token.end], written))
 
 
 def _completions(
@@ -379,5 +381,5 @@ def _substitutes_of(one: Replacement, vocabulary: Vocabulary) -> list[Substitute
 
 def _whole_words(terms: Sequence[str]) -> list[int]:
     """Return the places of the terms that are words: a pair of a longer run without spaces is a part of a word."""
-    overlap = overlaps(terms)
+    overlap = list(starmap(share_a_character, pairwise(terms)))
     return [at for at, (before, after) in enumerate(pairwise([False, *overlap, False])) if not before and not after]

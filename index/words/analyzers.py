@@ -33,15 +33,19 @@ FRENCH_NOUNS = "bouch chauss chemin contr crim donn foul lign pens port poup tra
 """Frequent nouns in `ée` that mean something else than the word without the ending: `cheminée` is no `chemin`."""
 NO_FRENCH_NOUN = "".join(rf"(?<!\b{noun}{IN_EE})" for noun in FRENCH_NOUNS)
 FRENCH_IN_X = "adieu aveu cheveu feu jeu lieu neveu voeu vœu".split()
-FRENCH_IN_S = "gro clo clu confu diffu".split()
+FRENCH_IN_S = "abu clo clu confu diffu dispo gro intru obtu propo refu repo".split()
 """Beginnings of adjectives such as `gros`, whose s is no plural."""
-RUSSIAN_IN_K = "восток знаток игрок исток поток порок приток пророк чеснок человек тек".split()
+RUSSIAN_IN_K = "блок бек брелок водосток восток век знаток игрок исток мек поток порок приток пророк рек".split()
+RUSSIAN_IN_K += "сек тек урок чеснок".split()
 """Ends of nouns that keep the vowel before the last letter, such as `потоки` and `аптек`."""
+PORTUGUESE_IN_IS = "dema depo heró hero jama".split()
+"""Beginnings of words in `is` that are no plurals of nouns in `l`."""
 FRENCH_X, NO_FRENCH_S = (
     "|".join(rf"(?<=\b{noun})" for noun in FRENCH_IN_X),
     "".join(f"(?<!{one})" for one in FRENCH_IN_S),
 )
 NO_RUSSIAN_K = "".join(f"(?<!{noun[:-1]})" for noun in RUSSIAN_IN_K)
+NO_PORTUGUESE_L = "".join(f"(?<!(?i:{one}))" for one in PORTUGUESE_IN_IS)
 END = "(?=$| )"
 ENDINGS: dict[str, Sequence[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]]]] = {
     # والأسعار is الأسعار, and خدمات are خدمة
@@ -59,10 +63,11 @@ ENDINGS: dict[str, Sequence[tuple[re.Pattern[str], str | Callable[[re.Match[str]
     ],
     "portuguese": [
         # papéis is papel, azuis is azul, and infantis is infantil; mais is no plural
-        (re.compile(f"(?<=[^ ]{{2}}[{IN_A}{IN_E}{IN_O}{IN_U}])[{IN_I}][sS]{END}"), "l"),
+        (re.compile(f"(?<=[^ ]{{2}}[{IN_A}{IN_E}{IN_O}{IN_U}]){NO_PORTUGUESE_L}[{IN_I}][sS]{END}"), "l"),
         (re.compile(f"(?<=[^ ]{{3}}[tT])[{IN_I}][sS]{END}"), "il"),
-        (re.compile(f"(?<=[{IN_A}])[{IN_E}][sS]{END}"), "o"),  # pães is pão
-        (re.compile(f"(?<=[{IN_A}][{IN_O}])[sS]{END}"), ""),  # mãos is mão
+        (re.compile(rf"(?<=\b[mM][{IN_A}][{IN_E}])[sS]{END}"), ""),
+        (re.compile(rf"(?<=[{IN_A}])(?<!\b[mM][{IN_A}])[{IN_E}][sS]{END}"), "o"),  # pães is pão, mães is not mão
+        (re.compile(rf"(?<=[{IN_A}][{IN_O}])(?<!\b[cC][{IN_A}][{IN_O}])[sS]{END}"), ""),  # mãos is mão, caos is not cão
         # estações is estação. Shorter words, such as pões, are no plurals; shoes and canoes are English ones.
         (re.compile(rf"{IN_OES}(?= |$)(?<=[^ ]{{5}})(?i:(?<!sh{IN_OES})(?<!\bcan{IN_OES}))"), "ao"),
     ],

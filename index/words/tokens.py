@@ -10,7 +10,7 @@ word of two characters is found as a pair, a longer word as a sequence of pairs.
 
 import re
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -111,9 +111,9 @@ def is_unspaced(word: str) -> bool:
     return UNSPACED_RUN.fullmatch(word) is not None
 
 
-def overlaps(terms: Sequence[str]) -> list[bool]:
-    """Return for each two neighbouring words whether they are pairs of characters that share one."""
-    return [len(one) == len(two) == 2 and one[1] == two[0] and is_unspaced(one + two) for one, two in pairwise(terms)]
+def share_a_character(one: str, two: str) -> bool:
+    """Return whether two words may be neighbouring pairs of a run of characters without spaces."""
+    return len(one) == len(two) == 2 and one[1] == two[0] and is_unspaced(one + two)
 
 
 def is_of_letters(word: str) -> bool:

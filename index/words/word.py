@@ -1,9 +1,11 @@
 """A word of a query, and a term of the index that stands for it."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from index.words.query_words import Alternative, Source
-from index.words.tokens import Token
+from index.words.tokens import Token, is_unspaced
 
 
 @dataclass(frozen=True)
@@ -17,6 +19,11 @@ class Word:
     folded: str
     term: str
     part: bool = False
+
+
+def overlaps(words: Sequence[Word]) -> tuple[bool, ...]:
+    """Return for each two neighbouring words whether they are pairs of characters that share one in the text."""
+    return tuple(one.token.end > two.token.start and is_unspaced(one.term) for one, two in pairwise(words))
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ from index.words.spaces import Spaces, with_spaces
 from index.words.tokens import is_unspaced, spaced, tokens
 from index.words.visible_words import VisibleWords
 from index.words.vocabulary import Vocabulary
-from index.words.word import Substitute, Word
+from index.words.word import Substitute, Word, overlaps
 
 CACHED_TEXTS = 1024
 """Query texts whose reading a searcher caches."""
@@ -54,7 +54,8 @@ class Reading:
     unfinished word counts with the likelihood of its completion, or 0. unfinished: whether the last word is the
     beginning of words, and not likely a word itself; not where its beginning is corrected. corrected_terms: the terms
     of corrections with their factors, where corrections do not match in all fields; `terms` has them otherwise. slots:
-    what is searched in place of the terms where other words stand for a word of the query.
+    what is searched in place of the terms where other words stand for a word of the query. overlaps: whether each two
+    neighbouring words are pairs of characters that share one.
     """
 
     words: QueryWords
@@ -67,6 +68,7 @@ class Reading:
     unfinished: bool = False
     corrected_terms: tuple[tuple[str, float], ...] = ()
     slots: tuple[Slot, ...] = ()
+    overlaps: tuple[bool, ...] = ()
 
     @property
     def corrected(self) -> str | None:
@@ -349,6 +351,7 @@ def _reading(
         found.trust,
         found.unfinished,
         slots=slots_of(known, written, vocabulary) if found.substitutes else (),
+        overlaps=overlaps(words) if words else (False,) * (len(terms) - 1),
     )
 
 

@@ -5,10 +5,12 @@ past queries, so it has to be written as the documents write it. The field `writ
 each word of a document that folding changes: the folded word, SEPARATOR, and the word in lower case.
 """
 
+import re
 import unicodedata
 from collections.abc import Sequence
 from functools import lru_cache
 
+from index.characters import INVISIBLE
 from index.words.analyzers import MAX_WORD_BYTES, analyzer_for
 from index.words.plain_text import CAPITAL_I
 from index.words.postings import Counted
@@ -17,13 +19,14 @@ from index.words.tokens import WORD, spaced
 SEPARATOR = "/"
 """No word has it."""
 CACHED_WORDS = 20_000
+_INVISIBLE = re.compile(f"[{INVISIBLE}]")
 
 
 def written_terms(text: str) -> list[str]:
     """Return the terms of the field `written` for a text, sorted."""
     if text.isascii():
         return []
-    composed = unicodedata.normalize("NFC", text).replace(CAPITAL_I, "i")
+    composed = unicodedata.normalize("NFC", _INVISIBLE.sub("", text)).replace(CAPITAL_I, "i")
     words = {word.lower() for word in WORD.findall(composed) if not word.isascii()}
     return sorted(term for word in words if (term := _term(word)))
 

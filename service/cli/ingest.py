@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -71,13 +70,9 @@ def ingest(
     with ExitStack() as stack:
         ingestion = Ingestion(source.items(), stack.enter_context(written(rejects)))
         service = stack.enter_context(connect(data, url, creates=True))
-        state = None
         if settings or collection != DEFAULT_COLLECTION:
-            state = service.call("PUT", collection_path(collection), settings)
-        elif texts or id_field or title_field or url_field:  # where they are filterable too, they are metadata too
-            state = service.call("GET", collection_path(collection))
-        if state is not None:
-            source.fields = replace(fields, filterable=tuple(state["settings"]["filterable"]))
+            service.call("PUT", collection_path(collection), settings)
+        source.filterable = lambda: service.call("GET", collection_path(collection))["settings"]["filterable"]
         outcome = send_documents(service, collection, ingestion)
         if delete_missing:
             outcome["deleted"] = delete_missing_documents(service, collection, ingestion)

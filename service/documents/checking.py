@@ -8,7 +8,7 @@ from pydantic import ValidationError
 from service.documents.schemas import DocumentIn, DocumentPatch
 from service.http.wording import in_words, named
 
-METADATA_TYPES = "must be a string, a number, true, false or a list of strings"
+METADATA_TYPES = "must be a string, a number, true, false or a list of these"
 INNER = {"string_too_long", "too_long", "finite_number", "less_than_equal"}
 """Errors that are more precise than METADATA_TYPES."""
 

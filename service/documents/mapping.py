@@ -27,6 +27,10 @@ HASHED_ID = "without an id: the id is a hash of the content"
 """The note about a record without an id."""
 NUMBER_AS_TEXT = "{} is a text that spells a number: name it in number_field (--number-field) to compare it by > and <"
 """The note about a text in a field that filters may use."""
+TOO_LONG = "{} is too long for a field that filters use: it is in the text alone"
+"""The note about a text that is named as a field of filters too."""
+MAX_VALUE = 10_000
+"""Characters of a text in the metadata."""
 HASH_BYTES = 16
 EXACT = 2**53
 """Doubles of this size and above stand for several whole numbers. A number of JSON from 2**64 on is a double."""
@@ -74,7 +78,8 @@ def map_record(
     Raises Unmappable with the field and what was wanted.
     """
     if fields.mode == "lenient":
-        return _lenient(source_of(record), fields, fallback_id)
+        source, own_id = source_of(record)
+        return _lenient(source, fields, own_id, fallback_id)
     document = _strict(record, fields, columns)
     if fields.number_fields and isinstance(document.get("metadata"), Mapping):
         document["metadata"] = _with_numbers(document["metadata"], fields.number_fields)
@@ -125,17 +130,19 @@ def _required(record: Mapping[str, Any], field: str, name: str) -> Any:
     return value
 
 
-def _lenient(record: Mapping[str, Any], fields: FieldMapping, fallback_id: str | None) -> Mapped:
+def _lenient(record: Mapping[str, Any], fields: FieldMapping, own_id: Any, fallback_id: str | None) -> Mapped:
+    """Return the document of a record. own_id: the id that the record has outside of its fields."""
     notes: list[str] = []
     used: set[str] = set()
     document: dict[str, Any] = {"id": None, "title": None, "text": "", "url": None}
+    document["id"] = None if "id" in fields.named else _scalar_text(own_id, "_id", exactly=True)
     for name, known in (("id", ID_NAMES), ("title", TITLE_NAMES), ("url", URL_NAMES)):
-        field = fields.named.get(name) or _known(record, known)
+        field = None if document[name] else fields.named.get(name) or known_field(record, known)
         if field:
             used.add(field)
             value = _required(record, field, name if name in fields.named else "")
             document[name] = _scalar_text(value, field, exactly=name == "id")
-    text_fields = fields.text_fields or tuple(filter(None, [_known(record, TEXT_NAMES)]))
+    text_fields = fields.text_fields or tuple(filter(None, [known_field(record, TEXT_NAMES)]))
     used.update(text_fields)
     document["text"] = "\n\n".join(filter(None, (_joined(record, field) for field in text_fields)))
     if not document["title"] and fields.text_fields and all(value_at(record, field) is None for field in text_fields):
@@ -145,15 +152,19 @@ def _lenient(record: Mapping[str, Any], fields: FieldMapping, fallback_id: str |
     if not document["id"]:
         document["id"] = fallback_id or content_id(record)
         notes += [] if fallback_id else [HASHED_ID]
-    kept = {field for field in (*text_fields, *fields.named.values()) if field in fields.filterable}
+    kept = {field for field in (*fields.text_fields, *fields.named.values()) if field in fields.filterable}
     metadata = document["metadata"] = _with_numbers(_metadata(record, used - kept, notes), fields.number_fields)
+    for field in kept:
+        if isinstance(value := metadata.get(field), str) and len(value) > MAX_VALUE:
+            del metadata[field]
+            notes.append(TOO_LONG.format(field))
     for field in fields.filterable:
         if isinstance(value := metadata.get(field), str) and value_of(value).number is not None:
             notes.append(NUMBER_AS_TEXT.format(field))
     return Mapped(document, tuple(dict.fromkeys(notes)))
 
 
-def _known(record: Mapping[str, Any], names: Sequence[str]) -> str | None:
+def known_field(record: Mapping[str, Any], names: Sequence[str]) -> str | None:
     """Return the field of the record that has the first of these names and a value, else None."""
     by_name = {name.lower(): name for name in reversed(list(record))}
     found = (by_name.get(name.lower()) for name in names)
@@ -201,14 +212,19 @@ def _metadata(record: Mapping[str, Any], used: set[str], notes: list[str]) -> di
 
 def _with_numbers(metadata: Mapping[str, Any], fields: Sequence[str]) -> dict[str, Any]:
     """Return metadata whose texts in these fields are numbers. Raises Unmappable for a text that spells none."""
-    return {**metadata, **{field: _number(metadata[field], field) for field in fields if field in metadata}}
+    names = [field.removeprefix("metadata.") for field in fields]
+    read = {field: _number(metadata[field], field) for field in names if field in metadata}
+    return {name: value for name, value in {**metadata, **read}.items() if value is not None}
 
 
 def _number(value: Any, field: str) -> Any:
+    """Return a value with its texts as numbers; None for a blank text, which is no value."""
     if isinstance(value, list):
-        return [_number(one, field) for one in value]
+        return [number for one in value if (number := _number(one, field)) is not None]
     if not isinstance(value, str):
         return value
+    if not value.strip():
+        return None
     number = value_of(value.strip()).number
     if number is None:
         raise Unmappable(field, f"must be a number such as 12.99, and is {value[:40]!r}")

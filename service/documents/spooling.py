@@ -56,7 +56,8 @@ class Spooled:
     def records(self, stream: BinaryIO) -> Found:
         """Yield the records. Raises UnusableTable."""
         named = self.fields.id_field or self.fields.text_fields
-        return read_records(stream, self.format, strict_header=self.fields.mode == "strict" and not named)
+        is_strict = self.fields.mode == "strict"
+        return read_records(stream, self.format, strict_header=is_strict and not named, has_actions=not is_strict)
 
     @property
     def tasks(self) -> list[str]:

@@ -77,13 +77,13 @@ class _Rows:
         self._has_ended = True
 
 
-def read_records(stream: BinaryIO, kind: RecordFormat, strict_header: bool = False) -> Found:
+def read_records(stream: BinaryIO, kind: RecordFormat, strict_header: bool = False, has_actions: bool = False) -> Found:
     """Yield the records of a stream. strict_header: a table needs the columns id and text, each once.
 
-    Raises UnusableTable.
+    has_actions: lines of JSON may be those of a bulk request (`service.documents.bulk_actions`). Raises UnusableTable.
     """
     if kind is RecordFormat.NDJSON:
-        return with_actions(read_lines(stream))
+        return with_actions(read_lines(stream)) if has_actions else read_lines(stream)
     if kind is RecordFormat.JSON:
         return read_array(stream)
     return read_table(stream, strict_header)

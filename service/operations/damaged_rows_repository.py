@@ -8,7 +8,7 @@ from sqlalchemy import JSON, Column, Connection, Integer, delete, func, or_, sel
 
 from service.storage.base import METADATA
 from service.storage.checksums import MASK, TABLES, half_sums, halves, readable, texts_as_stored
-from service.storage.dialects import is_sqlite
+from service.storage.dialects import is_sqlite, unindexed
 from service.storage.postgres_text import unescaped
 from service.storage.tables import COLLECTIONS, DOCUMENTS, EVENTS, JUDGMENTS, KEYS, VALUES
 
@@ -127,7 +127,7 @@ def owner_collection(connection: Connection, rows: Sequence[int]) -> int | None:
 def ids_of_rows(connection: Connection, collection_id: int, rows: Sequence[int]) -> dict[int, str]:
     """Return row -> id of the documents of a collection among these rows."""
     wanted = select(DOCUMENTS.c.row, DOCUMENTS.c.id).where(
-        DOCUMENTS.c.collection_id == collection_id, DOCUMENTS.c.row.in_(rows)
+        unindexed(DOCUMENTS, collection_id), DOCUMENTS.c.row.in_(rows)
     )
     with texts_as_stored(connection):
         return {int(row): readable(id) for row, id in connection.execute(wanted.order_by(DOCUMENTS.c.row))}

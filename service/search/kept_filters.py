@@ -18,8 +18,11 @@ from service.runtime.served_collection import ServedCollection
 from service.search import repository
 from service.storage.database import DatabaseReader
 
-KEPT_BYTES = 16_000_000
-"""Bytes of the filters of a collection that are kept, those used last. The last one is kept in any case."""
+KEPT_BYTES, BYTES_PER_DOCUMENT = 16_000_000, 64
+"""Bytes of the filters of a collection that are kept, those used last: so many, or so many for each document if that is
+more. A broad filter takes 10 bytes for each document."""
+LEAST_KEPT = 4
+"""Filters that are kept in any case: a search may have that of its key, its own and those of its operators."""
 ENTRY_BYTES = 2_000
 """Bytes of a filter beside its rows and its text."""
 SPARE_ROWS = 10_000
@@ -93,7 +96,8 @@ class KeptFilters:
             if self._kept.get(name) is passing:  # else other searches have removed it meanwhile
                 size = passing.bytes + len(name)
                 self._bytes, passing.counted = self._bytes + size - passing.counted, size
-            while len(self._kept) > 1 and self._bytes > KEPT_BYTES:
+            most = max(KEPT_BYTES, BYTES_PER_DOCUMENT * len(generation.rows))
+            while len(self._kept) > LEAST_KEPT and self._bytes > most:
                 self._bytes -= self._kept.pop(next(iter(self._kept))).counted
         return mask
 

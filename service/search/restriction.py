@@ -10,7 +10,6 @@ from index.generation.generation import Generation
 from index.records import Mask
 from index.words.query_syntax import ParsedQuery
 from index.words.term_matching import documents_with_phrase
-from index.words.tokens import overlaps
 from index.words.visible_words import VisibleWords
 from index.words.word_search import Reading
 from service.runtime.search_runtime import SearchRuntime
@@ -39,8 +38,7 @@ def allowed_documents(
 
 def having_all_words(generation: Generation, reading: Reading, allowed: Mask | None) -> Mask:
     """Return (N,) bool: the allowed documents that have every word of a query, or what stands for it."""
-    words = [term for term, _ in reading.terms[: len(reading.words.of_query)]]
-    found = generation.documents_with_all(reading.words, overlaps(words))
+    found = generation.documents_with_all(reading.words, reading.overlaps)
     return found if allowed is None else found & allowed
 
 

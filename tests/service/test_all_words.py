@@ -83,6 +83,7 @@ def test_words_that_are_written_together_may_stand_apart(shop: CollectionClient)
         {"id": "dress", "text": "红色连衣裙 夏季新款"},
         {"id": "phones", "text": "无线蓝牙耳机 降噪"},
         {"id": "ear", "text": "무선 이어폰"},
+        {"id": "repair", "text": "手机 维修 器材"},
     )
     for q, expected in {
         "连衣裙红色": ["dress"],  # no document has 裙红
@@ -92,5 +93,7 @@ def test_words_that_are_written_together_may_stand_apart(shop: CollectionClient)
         "무선이어폰": ["ear"],
         "红色耳机": [],
         "红色 耳机": [],
+        "手机 维修": ["repair"],
+        "手机 机器": [],  # words of their own, which share a character
     }.items():
         assert apart.ids(q, all_words=True) == expected

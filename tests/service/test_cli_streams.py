@@ -12,7 +12,7 @@ import pytest
 from sqlalchemy.exc import OperationalError
 
 from service import cli
-from tests.service.test_cli import FOUND, HIT, PROGRAM, ROOT, Fake, Run, fake, run
+from tests.service.test_cli import FOUND, HIT, PROGRAM, ROOT, Fake, Run, fake, lines_file, run
 
 __all__ = ["fake", "run"]
 
@@ -148,3 +148,9 @@ main()
 """
     done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGINT, "", "")
+
+
+def test_an_empty_file_needs_no_request(fake: Fake, run: Run, tmp_path: Path) -> None:
+    ended = run("ingest", lines_file(tmp_path / "a.ndjson"), "--url", fake.url)
+    assert (ended.code, fake.requests) == (0, [])
+    assert "0 of 0" in ended.out

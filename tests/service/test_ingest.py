@@ -60,7 +60,7 @@ def test_nine_ordinary_shop_records_are_taken(softseek: Softseek, tmp_path: Path
     assert (code, outcome["succeeded"], outcome["failed"], outcome["errors"]) == (0, 9, 0, [])
     assert outcome["notes"].pop("without an id: the id is a hash of the content") == 1
     ((note, count),) = outcome["notes"].items()
-    assert (note.partition(",")[0], count) == ("price is a text that spells a number", 1)
+    assert (note.partition(":")[0], count) == ("price is a text that spells a number", 1)
     assert ids(softseek, "shoe") == {"1", "A-2"}
     assert ids(softseek, "shoe", "--filter", "price > 20") == {"1"}
     assert ids(softseek, "scarf", "--filter", "added_epoch >= 1704067200") == {"a-4"}

@@ -74,7 +74,7 @@ def test_strict_is_the_default_and_says_what_it_wanted(shop: CollectionClient) -
     result = imported(shop, json.dumps([{"id": 7, "text": "x"}, {"id": "a", "text": "x", "metadata": {"n": None}}]))
     assert [(one["item"], one["field"], one["detail"]) for one in result["errors"]] == [
         (1, "id", "id: must be a string"),
-        (2, "metadata.n", "metadata.n: must be a string, a number, true, false or a list of strings"),
+        (2, "metadata.n", "metadata.n: must be a string, a number, true, false or a list of these"),
     ]
 
 

@@ -48,8 +48,10 @@ def reading_by_keys(client: TestClient) -> Iterator[None]:
             seen.setdefault(statement, parameters)
 
     events_of.listen(Engine, "before_cursor_execute", note)
-    yield
-    events_of.remove(Engine, "before_cursor_execute", note)
+    try:
+        yield
+    finally:
+        events_of.remove(Engine, "before_cursor_execute", note)
     with runtime_of(client).database.read() as connection:
         for statement, parameters in seen.items():
             plan = connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}", parameters).all()

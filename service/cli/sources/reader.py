@@ -4,8 +4,8 @@ import io
 import sys
 import zlib
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -20,7 +20,7 @@ from service.cli.sources.texts import MAX_FILE_BYTES, Unreadable, extract
 from service.cli.sources.walk import Walk, files_of
 from service.documents.bulk_actions import hits_in
 from service.documents.compression import MAGIC, CompressionBomb, open_plain, plain
-from service.documents.mapping import TEXT_NAMES, TITLE_NAMES, FieldMapping
+from service.documents.mapping import TEXT_NAMES, TITLE_NAMES, FieldMapping, known_field
 from service.documents.metadata import value_at
 from service.documents.reading import BOM, Fault, Joined, Record, RecordFormat, Unit, as_utf8, json_format, read_start
 from service.documents.tables import UnusableTable, read_records
@@ -58,6 +58,8 @@ class Source:
     base_url: str | None = None
     excluded: Sequence[Path] = ()
     """Files and folders that are not read."""
+    filterable: Callable[[], Sequence[str]] | None = None
+    """Returns the fields that filters of the collection may use. It is called before the first record is read."""
     skipped: Counter[str] = field(default_factory=Counter)
     """Suffix -> number of files of unknown types in the folder."""
     _unreadable: list[OSError] = field(default_factory=list)
@@ -132,9 +134,9 @@ class Source:
             yield self._fault(name, "unreadable_file", "the gzip content is cut or damaged")
 
     def _records(self, content: BinaryIO, name: str, kind: SourceFormat, fallback_id: str | None) -> Iterator[Item]:
-        fields = BEIR_FIELDS if kind is SourceFormat.BEIR else self.fields
         if kind is SourceFormat.PARQUET:
-            yield from (Item(name, found, fields, "item", columns=True) for found in read_parquet(read_whole(content)))
+            for row in read_parquet(read_whole(content)):
+                yield Item(name, row, self._mapping(kind), "item", columns=True)
             return
         record_format = kind.record_format
         assert record_format is not None
@@ -148,18 +150,26 @@ class Source:
                     yield from self._object(whole_object(whole), name, fallback_id)
                     return
                 content = io.BytesIO(whole)
-        strict = fields.mode == "strict" and not (fields.id_field or fields.text_fields)
-        for found in read_records(content, record_format, strict):
-            yield Item(name, found, fields, record_format.unit, record_format.is_table)
+        is_lenient = kind is SourceFormat.BEIR or self.fields.mode == "lenient"
+        strict = not is_lenient and not (self.fields.id_field or self.fields.text_fields)
+        for found in read_records(content, record_format, strict, is_lenient):
+            yield Item(name, found, self._mapping(kind), record_format.unit, record_format.is_table)
+
+    def _mapping(self, kind: SourceFormat) -> FieldMapping:
+        """Return how records become documents. At the first record, the service is asked for the filterable fields."""
+        if self.filterable is not None:
+            self.fields, self.filterable = replace(self.fields, filterable=tuple(self.filterable())), None
+        return BEIR_FIELDS if kind is SourceFormat.BEIR else self.fields
 
     def _object(self, value: dict[str, Any], name: str, fallback_id: str | None) -> Iterator[Item]:
         """Yield a JSON file that is an object: one record, or the records that it lists."""
-        inner = listed_in(value)
+        fields = self._mapping(SourceFormat.JSON)
+        inner = listed_in(value, fields)
         if inner is not None:
             for number, item in enumerate(inner, 1):
-                yield Item(name, Record(number, item), self.fields, "item")
+                yield Item(name, Record(number, item), fields, "item")
         else:
-            yield Item(name, Record(0, value), self.fields, fallback_id=fallback_id)
+            yield Item(name, Record(0, value), fields, fallback_id=fallback_id)
 
     def _text(self, content: bytes, name: str, kind: SourceFormat, fallback_id: str | None) -> Item:
         file = extract(kind, content)
@@ -184,13 +194,14 @@ class Source:
         return Item(name, Fault(0, code, detail), self.fields)
 
 
-def listed_in(value: Mapping[str, Any]) -> list[Any] | None:
+def listed_in(value: Mapping[str, Any], fields: FieldMapping) -> list[Any] | None:
     """Return the records in an object: those of its only field, the hits of a search, or those in a field of LISTS.
 
-    None for an object that is a record.
+    None for an object that is a record: it has a title, a text or a named field, or is a hit.
     """
     inner = next(iter(value.values())) if len(value) == 1 else None
-    if not any(name in value for name in (*TITLE_NAMES, *TEXT_NAMES)):
+    named = [field for field in (*fields.named.values(), *fields.text_fields) if value_at(value, field) is not None]
+    if not named and "_source" not in value and known_field(value, (*TITLE_NAMES, *TEXT_NAMES)) is None:
         found = [hits_in(value), *(value.get(name) for name in LISTS)]
         inner = next((one for one in found if isinstance(one, list)), inner)
     is_list = isinstance(inner, list) and inner and all(isinstance(item, dict) for item in inner)

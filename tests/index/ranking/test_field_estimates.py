@@ -139,3 +139,13 @@ def test_extreme_numbers_give_finite_figures(extreme: float) -> None:
     found = predict(equal(2), [extreme, -extreme])
     assert np.isfinite([found["mean"], found["standard_deviation"], *found["quantiles"].values()]).all()
     assert found["mean"] == 0
+
+
+def test_the_numbers_of_a_list_share_the_weight_of_its_document() -> None:
+    found = predict(np.asarray([0.5, 0.5]), [[2, 38], [40]])
+    assert found["mean"] == pytest.approx(0.25 * 2 + 0.25 * 38 + 0.5 * 40)
+    assert found["quantiles"] == {"0.1": 2, "0.5": 38, "0.9": 40}
+    values = [
+        (one["value"], one["weight"]) for one in predict(np.asarray([1.0]), [[1, True, "1", 1.0]])["distribution"]
+    ]
+    assert [weight for _, weight in values] == pytest.approx([1 / 3] * 3), "1, true and the text are three values"

@@ -6,12 +6,13 @@ from index.words.analyzers import ENDINGS, analyzer_for
 
 FORMS = {
     "french": "occupé occupée occupés occupées|premier première premières|préféré préférée|démarré démarrées|créé crée"
-    "|vélo vélos|menu menus|jeu jeux|cheveu cheveux|vœu vœux|gros|inclus",
+    "|vélo vélos|menu menus|jeu jeux|cheveu cheveux|vœu vœux|gros|inclus|abus abuser|repos reposer|propos proposer",
     "portuguese": "estação estações|ação ações|milhão milhões|leão leões|shoe shoes|canoe canoes|papel papéis"
-    "|hotel hotéis|animal animais|azul azuis|lençol lençóis|infantil infantis|pão pães|mão mãos",
+    "|hotel hotéis|animal animais|azul azuis|lençol lençóis|infantil infantis|pão pães|mão mãos|mãe mães|herói heróis",
     "spanish": "luz luces|lápiz lápices|feliz felices|sartén sartenes|joven jóvenes|examen exámenes|enlace enlaces",
     "russian": "подарок подарки подарков|ботинок ботинки|сумка сумок|кружка кружек|цветок цветков|поток потоки"
-    "|человек человека|аптека аптек|чеснок чеснока|игрок игроки",
+    "|человек человека|аптека аптек|чеснок чеснока|игрок игроки"
+    "|моноблок моноблоки|брелок брелоки|узбек узбеки|отсек отсеки|упрек упреки",
     "arabic": "خدمة خدمات|سيارة سيارات السيارات والسيارات|كتاب الكتاب والكتاب فالكتاب",
     "turkish": "kız kızlar|gözlük gözlükler|göz gözler|yıl yıllar yıllarda|kuş kuşlar|kapı kapılar|öz özler|ev evler",
     "english": "naïve",
@@ -23,7 +24,7 @@ DIFFERENT = {
     "|poupée poupe|bouchée boucher|cheminée chemin|CHEMINÉES chemins"
     "|données donner|Crimée crime|contrée contre|lignée ligne|foulée foule|bière bis"
     "|bus bu|clos clo",
-    "portuguese": "pões pão|does dão|mais mal|seis selo",
+    "portuguese": "pões pão|does dão|mais mal|seis selo|mães mão|caos cão|jamais jamal",
     "russian": "поток потка",
     "turkish": "kolera ko|tolere to|dilara di",
 }

@@ -40,6 +40,7 @@ def add(index: WordIndex, *texts: str, first: int = 0) -> WordSearcher:
         ("όλα Ёлка", ["ολα/όλα", "елка/ёлка"]),
         ("ﬁnden ½ 東京都 ไม่", []),  # letters in another form, and pairs of characters
         ("ö" * 101, []),  # too long for a word
+        ("na\u00adïve n\u034faïve", ["naive/naïve"]),  # invisible characters
     ],
 )
 def test_words_that_folding_changes_have_terms(text: str, terms: Sequence[str]) -> None:
@@ -65,6 +66,8 @@ def test_corrections_and_completions_have_accents(index: WordIndex) -> None:
     assert read(words, "konto löshcen jetzt") == ("konto löschen jetzt",) * 2
     assert read(words, "konto losche") == ("konto löschen",) * 2
     assert read(words, "kontolöschen") == ("konto löschen",) * 2
+    assert words.read("kont\u00ado löshcen", READING).corrections == (("löshcen", "löschen"),)
+    assert words.read("lösh\u00adcen jetzt", READING).corrections[0] == ("lösh\u00adcen", "löschen"), "as it was typed"
     assert read(words, "konto loschen") == ("konto loschen",) * 2  # a word of the documents stays as it is typed
 
 
