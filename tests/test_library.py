@@ -286,7 +286,9 @@ def test_a_search_refuses_what_it_does_not_take(animals: Collection, wrong: dict
         {"a": 10**400},
         {"a": None},
         {"a": {"b": 1}},
-        {"a": [1]},
+        {"a": [None]},
+        {"a": [[1]]},
+        {"a": [float("nan")]},
     ],
 )
 def test_metadata_has_texts_and_finite_numbers(animals: Collection, metadata: Any) -> None:
@@ -295,7 +297,13 @@ def test_metadata_has_texts_and_finite_numbers(animals: Collection, metadata: An
         animals.add([Document("new", "text", metadata=metadata)])
     assert len(animals) == before
     animals.add(
-        [Document("new", "text", metadata={"a": [], "b": np.float32(3), "c": np.int64(2), "d": True, "e": "x"})]
+        [
+            Document(
+                "new",
+                "text",
+                metadata={"a": [], "l": ["x", 1, True], "b": np.float32(3), "c": np.int64(2), "d": True, "e": "x"},
+            )
+        ]
     )
 
 

@@ -145,7 +145,7 @@ def test_a_filter_at_its_limits_is_accepted(client: TestClient) -> None:
         {"id": "x", "text": "x", "metadata": {"size": None}},
         {"id": "x", "text": "x", "metadata": {"size": {"a": SECRET}}},
         {"id": "x", "text": "x", "metadata": {"": SECRET}},
-        {"id": "x", "text": "x", "metadata": {"tags": ["a", 1]}},
+        {"id": "x", "text": "x", "metadata": {"tags": ["a", None]}},
         {"id": "x", "text": "x", "title": "t" * 2001},
         [SECRET],
         SECRET,
