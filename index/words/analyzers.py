@@ -34,7 +34,7 @@ FRENCH_NOUNS = "bouch chauss chemin contr crim donn foul lign pens port poup tra
 NO_FRENCH_NOUN = "".join(rf"(?<!\b{noun}{IN_EE})" for noun in FRENCH_NOUNS)
 FRENCH_IN_X = "adieu aveu cheveu feu jeu lieu neveu voeu vœu".split()
 FRENCH_IN_S = "abu clo clu confu diffu dispo gro intru obtu propo refu repo".split()
-"""Beginnings of adjectives such as `gros`, whose s is no plural."""
+"""Beginnings of words such as `gros` and `abus`, whose s is no plural."""
 RUSSIAN_IN_K = "блок бек брелок водосток восток век знаток игрок исток мек поток порок приток пророк рек".split()
 RUSSIAN_IN_K += "сек тек урок чеснок".split()
 """Ends of nouns that keep the vowel before the last letter, such as `потоки` and `аптек`."""

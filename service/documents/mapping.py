@@ -134,8 +134,8 @@ def _lenient(record: Mapping[str, Any], fields: FieldMapping, own_id: Any, fallb
     """Return the document of a record. own_id: the id that the record has outside of its fields."""
     notes: list[str] = []
     used: set[str] = set()
-    document: dict[str, Any] = {"id": None, "title": None, "text": "", "url": None}
-    document["id"] = None if "id" in fields.named else _scalar_text(own_id, "_id", exactly=True)
+    id = None if "id" in fields.named else _scalar_text(own_id, "_id", exactly=True)
+    document: dict[str, Any] = {"id": id, "title": None, "text": "", "url": None}
     for name, known in (("id", ID_NAMES), ("title", TITLE_NAMES), ("url", URL_NAMES)):
         field = None if document[name] else fields.named.get(name) or known_field(record, known)
         if field:

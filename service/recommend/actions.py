@@ -20,7 +20,7 @@ from service.recommend.schemas import MAX_WINDOW, RecommendIn
 from service.runtime.search_runtime import SearchRuntime
 from service.runtime.served_collection import ServedCollection, Serving
 from service.search import repository
-from service.search.hits import stored_hit, with_fields
+from service.search.hits import PART, require_room, stored_hit, with_fields
 from service.search.named_documents import stored_doc_indices
 from service.search.pending_vectors import VECTORS_PENDING, awaits_vectors
 from service.search.restriction import allowed_documents
@@ -151,15 +151,20 @@ def _hits(runtime: SearchRuntime, request: RecommendIn, recommended: Recommended
     found = recommended.recommendation
     page = slice(request.offset, request.offset + request.limit)
     rows = recommended.generation.rows[found.doc_indices[page]].tolist()
-    stored = repository.stored_fields(runtime.database, rows)
-    if any(row not in stored for row in rows):
-        return None
-    hits = []
-    for rank, row in enumerate(rows, request.offset):
+    hits: list[dict[str, Any]] = []
+    characters = 0
+    for at, row in enumerate(rows):
+        if at % PART == 0:
+            stored = repository.stored_fields(runtime.database, rows[at : at + PART])
+        if row not in stored:
+            return None
+        rank = request.offset + at
         hit = stored_hit(stored[row], rank + 1, float(found.weights[rank]), float(found.logits[rank]))
         if request.fields is not None:
             hit = with_fields(hit, stored[row][-1], request.fields)
         hits.append(hit | ({"explain": _explanation(recommended, rank)} if request.explain else {}))
+        characters += len(hit.get("text") or "")
+        require_room(characters, len(hits))
     return hits
 
 

@@ -75,7 +75,7 @@ def page_of_hits(
 
     Raises Problem 422 if their texts have more than MAX_CHARACTERS.
     """
-    return list(hits_by_place(runtime, state, request, searched, most=MAX_CHARACTERS).values())
+    return list(hits_by_place(runtime, state, request, searched, is_bounded=True).values())
 
 
 def hits_by_place(
@@ -84,12 +84,12 @@ def hits_by_place(
     request: SearchIn,
     searched: Searched,
     as_json: Callable[[str], Any] = orjson.Fragment,
-    most: int | None = None,
+    is_bounded: bool = False,
 ) -> dict[int, dict[str, Any]]:
     """Return the hits as `page_of_hits` does, by their 0-based places in the page.
 
-    as_json: what stands for the stored JSON of all metadata of a hit. most: characters of the texts in the hits, at
-    most; None for any number. Texts are read in parts: those that the hits do not have are soon forgotten.
+    as_json: what stands for the stored JSON of all metadata of a hit. is_bounded: whether their texts are, as above.
+    Texts are read in parts: those that the hits do not have are soon forgotten.
     """
     ranking = searched.ranking
     rows = [int(row) for row in searched.generation.rows[ranking.doc_indices[searched.page]]]
@@ -123,12 +123,17 @@ def hits_by_place(
                 shown["explain"]["rule"] = rule
         hits[place] = shown
         characters += len(shown.get("text") or "")
-        if most is not None and characters > most:
-            detail = (
-                f"the texts of {place + 1} hits have more than {most:,} characters; ask for fewer, or for other fields"
-            )
-            raise Problem(422, "answer_too_large", detail, [{"pointer": "/limit", "detail": detail}])
+        if is_bounded:
+            require_room(characters, len(hits))
     return hits
+
+
+def require_room(characters: int, count: int) -> None:
+    """Require that the texts of so many hits do not have too many characters. Raises Problem 422."""
+    if characters > MAX_CHARACTERS:
+        too_many = f"the texts of {count} hits have more than {MAX_CHARACTERS:,} characters"
+        detail = f"{too_many}; ask for fewer hits, or for other fields"
+        raise Problem(422, "answer_too_large", detail, [{"pointer": "/limit", "detail": detail}])
 
 
 def stored_hit(stored: Sequence[Any], position: int, score: float, logit: float) -> dict[str, Any]:

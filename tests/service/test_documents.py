@@ -110,6 +110,9 @@ def test_hits_with_too_much_text_are_refused(shelf: CollectionClient, monkeypatc
     asked = {"q": "tree", "limit": 7}
     answer = problem(shelf.client.post(f"{shelf.path}/search", json=asked), 422, "answer_too_large")
     assert "the texts of 4 hits have more than 100 characters" in answer["detail"]
+    problem(
+        shelf.client.post(f"{shelf.path}/recommend", json={"like": ["long-0"], "limit": 7}), 422, "answer_too_large"
+    )
     assert len(shelf.search("tree", limit=7, fields=["title"])["hits"]) == 7
     assert len(shelf.search("tree", limit=3)["hits"]) == 3
 
