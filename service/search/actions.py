@@ -228,10 +228,18 @@ def _is_null_calibrated(request: SearchIn, searched: Searched) -> bool:
     return whole and searched.serving.head.is_null_calibrated
 
 
+def _is_answered(searched: Searched) -> bool:
+    """Return whether a document probably answers the query. A query without words has no words that a hit may lack."""
+    if searched.ranking.null_weight < UNANSWERED:
+        return True
+    return not searched.everything and has_all_words(
+        searched.ranking, read_query(searched.generation, searched.query).words
+    )
+
+
 def body_of(request: SearchIn, searched: Searched, hits: list[dict[str, Any]]) -> dict[str, Any]:
     """Return the response body without what is computed from stored values, its matrices, its answer and its times."""
     ranking, null_calibrated = searched.ranking, _is_null_calibrated(request, searched)
-    words = read_query(searched.generation, searched.query).words
     body = {
         "query_id": new_id(),
         "hits": hits,
@@ -244,7 +252,7 @@ def body_of(request: SearchIn, searched: Searched, hits: list[dict[str, Any]]) -
             "shown_mass": float(ranking.weights[searched.page].sum()),
             "candidates": len(ranking.doc_indices),
         },
-        "answered": ranking.null_weight < UNANSWERED or has_all_words(ranking, words) if null_calibrated else None,
+        "answered": _is_answered(searched) if null_calibrated else None,
         "page": {"limit": request.limit, "offset": request.offset, "has_more": searched.has_more},
         "model": {
             "version": searched.serving.version,

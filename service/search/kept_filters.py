@@ -1,7 +1,7 @@
 """The documents that pass the filters of the last searches.
 
 The database evaluates a filter for all documents once, and then only for later ones: a stored document never changes, a
-new version is a new row. So a filter that is sent again, as that of a tenant's key, costs no reading.
+new version is a new row. A filter that is sent again, such as the filter of a tenant's key, reads no stored document.
 """
 
 import threading
@@ -22,7 +22,7 @@ KEPT_BYTES, BYTES_PER_DOCUMENT = 16_000_000, 64
 """Bytes of the filters of a collection that are kept, those used last: so many, or so many for each document if that is
 more. A broad filter takes 10 bytes for each document."""
 LEAST_KEPT = 4
-"""Filters that are kept in any case: a search may have that of its key, its own and those of its operators."""
+"""Filters that are always kept: a search may have the filter of its key, its own filter and conditions in its text."""
 ENTRY_BYTES = 2_000
 """Bytes of a filter beside its rows and its text."""
 SPARE_ROWS = 10_000

@@ -83,7 +83,7 @@ def test_actions_without_a_document_are_named(softseek: Softseek, tmp_path: Path
     assert written_out[1]["record"] == {"update": {"_id": "es-1"}, "doc": {"price": 3}}
     details = [error["detail"] for error in outcome["errors"]]
     assert all(part in detail for part, detail in zip(("documents/delete", "PATCH", "follows"), details, strict=True))
-    assert ids(softseek, "tree") == {"7", "es-2"}, "an action without an id leaves that of the source"
+    assert ids(softseek, "tree") == {"7", "es-2"}, "where the action has no id, the document has the id of its source"
 
 
 def test_a_damaged_document_after_an_action_is_its_own_fault() -> None:
